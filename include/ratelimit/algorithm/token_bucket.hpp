@@ -1,0 +1,80 @@
+// The token bucket's arithmetic: lua/token_bucket.lua in C++, in the same reading order.
+//
+// The level is a whole number of tokens and a fraction counted in 1/window of a token, so that no part of a token is
+// lost or made, whatever the rhythm of calls. A refusal writes nothing: the fraction goes on growing from `last`.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+
+#include <ratelimit/algorithm/figures.hpp>
+#include <ratelimit/detail/integer.hpp>
+#include <ratelimit/request.hpp>
+
+namespace ratelimit::algorithm {
+
+struct token_bucket {
+  static constexpr std::string_view tag = "bucket";
+
+  // `last` is 0 only in a bucket nobody has used: there is no token missing in it either.
+  struct state {
+    std::int64_t tokens = 0;
+    std::int64_t fraction = 0;  // of the next token, in 1/window
+    std::int64_t last = 0;      // the time the level was true at
+    bool seen = false;
+  };
+
+  static state look(const rule& numbers, const state& stored, std::int64_t now) {
+    const state full{numbers.limit, 0, std::max(now, stored.seen ? stored.last : now), true};
+    if (!stored.seen) return full;
+    state s{std::max<std::int64_t>(stored.tokens, 0), std::min(stored.fraction, numbers.window - 1), full.last, true};
+    if (now > stored.last) {
+      const auto gained = detail::int128{numbers.refill} * std::min(now - stored.last, max_elapsed) + s.fraction;
+      if (gained / numbers.window >= numbers.limit) return full;
+      s.tokens += static_cast<std::int64_t>(gained / numbers.window);
+      s.fraction = static_cast<std::int64_t>(gained % numbers.window);
+    }
+    return s.tokens >= numbers.limit ? full : s;
+  }
+
+  static outcome step(const rule& numbers, state& stored, operation op, std::int64_t now, std::int64_t cost) {
+    state s = look(numbers, stored, now);
+    const bool fits = cost <= s.tokens;
+    if (op == operation::take && fits) {
+      s.tokens -= cost;
+      stored = s;
+    } else if (op == operation::refund) {
+      s.tokens += std::min(cost, numbers.limit - s.tokens);
+      if (s.tokens == numbers.limit) s.fraction = 0;
+      stored = s.tokens == numbers.limit ? state{} : s;
+    }
+    return {.allowed = fits, .now = now, .view = {s.tokens, s.fraction, s.last}};
+  }
+
+  static bool empty(const state& s) { return !s.seen; }
+  static bool ahead(const state& s, std::int64_t now) { return s.last > now; }
+  // The time to full. It does not grow when the clock runs backwards: the bucket is full again when the key is gone.
+  static std::int64_t lifetime(const rule& numbers, const state& s, std::int64_t) {
+    return fills_to(numbers, s, numbers.limit);
+  }
+
+  static figures explain(const rule& numbers, const outcome& seen, std::int64_t cost) {
+    const state s{seen.view[0], seen.view[1], seen.view[2], true};
+    return explain_by(numbers, numbers.limit - s.tokens, cost, [&](std::int64_t units) -> std::int64_t {
+      if (units <= s.tokens) return 0;
+      return std::min(s.last - seen.now + fills_to(numbers, s, units), lifetime(numbers, s, seen.now));
+    });
+  }
+
+ private:
+  // 71 years: what a bucket gains in one call is counted over no more, so that the script's arithmetic stays exact.
+  static constexpr std::int64_t max_elapsed = std::int64_t{1} << 51;
+
+  static std::int64_t fills_to(const rule& numbers, const state& s, std::int64_t units) {
+    const auto missing = detail::int128{units - s.tokens} * numbers.window - s.fraction;
+    return detail::ceil_div(missing, numbers.refill);
+  }
+};
+
+}  // namespace ratelimit::algorithm

@@ -1,0 +1,57 @@
+// What a limiter asks of a store, and what comes back: plain values, no I/O.
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <system_error>
+
+#include <ratelimit/decision.hpp>
+#include <ratelimit/failure.hpp>
+
+namespace ratelimit {
+
+enum class algorithm_id : std::uint8_t { sliding_log, sliding_counter, token_bucket, fixed_window };
+
+enum class operation : std::uint8_t {
+  take,    // decide, and count when allowed
+  peek,    // decide, change nothing
+  refund,  // give back
+  reset,   // forget the key
+};
+
+// A limit's numbers, as they cross the wire. Times in microseconds.
+struct rule {
+  std::int64_t limit = 0;   // units; the capacity of a token bucket
+  std::int64_t window = 0;  // length of the window; for a token bucket the period of `refill`
+  std::int64_t refill = 0;  // token bucket only: tokens that come each window
+};
+
+struct request {
+  algorithm_id algorithm;
+  operation op;
+  std::string_view key;  // encoded (key.hpp); at most a few kB
+  rule numbers;
+  std::int64_t cost;                // at least 1
+  std::optional<std::int64_t> now;  // microseconds since the epoch; empty: the store's own clock
+};
+
+// What a store answers. `view` is the state the algorithm decided on, after the call: the same numbers from every
+// store, of which the algorithm's `explain` makes the figures of a decision.
+struct outcome {
+  std::error_code error;  // set: nothing else is
+  bool allowed = false;
+  std::int64_t now = 0;
+  std::array<std::int64_t, 4> view{};
+};
+
+// A place where calls are counted. run() is called from many threads at once and is back by the deadline.
+template <class T>
+concept store = requires(T& where, const request& what, const deadline& until) {
+  { where.run(what, until) } -> std::same_as<outcome>;
+  { T::origin } -> std::convertible_to<source>;
+};
+
+}  // namespace ratelimit
