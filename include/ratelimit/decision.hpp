@@ -41,9 +41,9 @@ struct decision {
   bool allowed = false;
   source from = source::invalid;
   // Why the call was not counted by the store; empty when it was.
-  std::error_code error;
+  std::error_code error{};
   // The limit that decided. Views the limiter's own name: valid as long as a copy of that limiter lives.
-  std::string_view limit_name;
+  std::string_view limit_name{};
   // The ceiling that applied, in units (per_region may have replaced the limiter's own).
   std::int64_t limit = 0;
   // Units in force after this call; for a sliding_counter the estimate, rounded down.
@@ -52,7 +52,7 @@ struct decision {
   std::int64_t remaining = 0;
   // Only when denied, and only when waiting can help: with no other traffic the same call is denied one microsecond
   // earlier and allowed then. Never 0.
-  std::optional<std::chrono::microseconds> retry_after;
+  std::optional<std::chrono::microseconds> retry_after{};
   // The wait after which remaining would be larger; 0 when the quota is full.
   std::chrono::microseconds reset_after{0};
   // The wait after which used would be 0; 0 when it is.
@@ -61,6 +61,9 @@ struct decision {
   time_point at{};
   // Shadow mode: the verdict that was not enforced.
   bool would_deny = false;
+  // The time `limit` units are meant for: the window, or the time a token bucket takes to fill. What RateLimit-Policy
+  // calls w.
+  std::chrono::microseconds window{0};
 
   // False when nobody counted: then used, remaining, reset_after and full_after say nothing.
   bool counted() const noexcept { return from == source::redis || from == source::memory; }

@@ -41,7 +41,7 @@ struct request {
 // What a store answers. `view` is the state the algorithm decided on, after the call: the same numbers from every
 // store, of which the algorithm's `explain` makes the figures of a decision.
 struct outcome {
-  std::error_code error;  // set: nothing else is
+  std::error_code error{};  // set: nothing else is
   bool allowed = false;
   std::int64_t now = 0;
   std::array<std::int64_t, 4> view{};
