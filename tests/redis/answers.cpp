@@ -73,7 +73,7 @@ TEST_CASE("a malformed answer is told as such, and its connection is never used 
            ",1.5\r\n", "_\r\n", "#t\r\n",                                       // RESP3
            "HTTP/1.1 400 Bad Request\r\n\r\n",                                  //
            std::string{"\0\0\0\0", 4},                                          //
-           ":12x\r\n", "*99999999999999\r\n", "$-7\r\n",                        //
+           ":12x\r\n", "*2000000000\r\n", "*99999999999999\r\n", "$-7\r\n",     //
        }) {
     CAPTURE(text);
     std::atomic<bool> ill{true};
@@ -103,7 +103,7 @@ TEST_CASE("a refusal is told as such, sent once, and keeps the connection") {
        }) {
     CAPTURE(text);
     std::atomic<int> asked{0};
-    fake_server server{[&](const words&) -> bytes { return ++asked <= 2 ? text : taken; }};
+    fake_server server{[&, refusal = text](const words&) -> bytes { return ++asked <= 2 ? refusal : taken; }};
     ratelimit::redis store{one_connection_to(server)};
     check_uncounted(limiter_on(store, fail::open).check("a"), source::failed_open, why);
     check_uncounted(limiter_on(store, fail::closed).check("a"), source::failed_closed, why);
@@ -124,8 +124,8 @@ TEST_CASE("a refusal in the handshake is told as such, and nothing is asked on t
     for (const char* const refused : {"AUTH", "SELECT", "CLIENT"}) {
       CAPTURE(text, refused);
       std::atomic<bool> ill{true};
-      fake_server server{[&](const words& said) -> bytes {
-        if (ill && said.front() == refused) return text;
+      fake_server server{[&, refusal = text](const words& said) -> bytes {
+        if (ill && said.front() == refused) return refusal;
         return said.front() == "EVALSHA" ? taken : "+OK\r\n";
       }};
       auto to = one_connection_to(server);

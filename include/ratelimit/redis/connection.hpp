@@ -3,7 +3,6 @@
 
 #include <hiredis/hiredis.h>
 
-#include <memory>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -36,7 +35,7 @@ class connection {
   // Connects anew, and gives every setting again that a connection has.
   std::error_code dial(const redis_options& to, const deadline& until) {
     close();
-    reader_.reset(redisReaderCreate());
+    reader_ = make_reader();
     if (!reader_) return errc::protocol;
     if (const std::error_code failed = socket_.connect(to, until)) return failed;
     const std::error_code failed = introduce(to, until);
@@ -45,6 +44,7 @@ class connection {
   }
 
   answer ask(std::string_view command, const deadline& until) {
+    if (until.passed()) return {.error = errc::timeout, .sent = false};
     answer made;
     made.error = socket_.send(command, until);
     made.sent = !made.error;
@@ -59,10 +59,6 @@ class connection {
   }
 
  private:
-  struct free_reader {
-    void operator()(redisReader* reader) const noexcept { redisReaderFree(reader); }
-  };
-
   std::error_code introduce(const redis_options& to, const deadline& until) {
     std::string words;
     int replies = append_handshake(words, to);
@@ -97,7 +93,7 @@ class connection {
   bool has_leftover() const noexcept { return reader_->pos != reader_->len; }
 
   socket socket_;
-  std::unique_ptr<redisReader, free_reader> reader_;
+  reader reader_;
 };
 
 }  // namespace ratelimit::detail
