@@ -1,5 +1,5 @@
 // What an outage of the store means is chosen by whoever writes the limit: there is no default to fall into.
-// says: on_failure is missing: choose ratelimit::fail::open or ratelimit::fail::closed
+// says: on_failure is missing: choose fail::open, fail::closed or fail::local
 // says: on_failure_fixed_window.cpp:1[0-9]
 #include <ratelimit/fixed_window.hpp>
 #include <ratelimit/memory.hpp>

@@ -1,5 +1,5 @@
 // What an outage of the store means is chosen by whoever writes the limit: there is no default to fall into.
-// says: on_failure is missing: choose ratelimit::fail::open or ratelimit::fail::closed
+// says: on_failure is missing: choose fail::open, fail::closed or fail::local
 // says: on_failure_sliding_log.cpp:1[0-9]
 #include <ratelimit/memory.hpp>
 #include <ratelimit/sliding_log.hpp>
