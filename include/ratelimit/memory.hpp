@@ -23,6 +23,7 @@
 #include <ratelimit/algorithm/sliding_log.hpp>
 #include <ratelimit/algorithm/token_bucket.hpp>
 #include <ratelimit/clock.hpp>
+#include <ratelimit/error.hpp>
 #include <ratelimit/failure.hpp>
 #include <ratelimit/request.hpp>
 
