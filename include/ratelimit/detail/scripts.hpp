@@ -248,7 +248,7 @@ return {fits and 1 or 0, now, a, b, c, d}
 )lua"};
 
 inline constexpr script token_bucket{
-    "token_bucket", "7d5f1cfc528d831c1704b8f15fe0b4fc4df0c59e",
+    "token_bucket", "7ce29f58816455048f60c8f0b5a7bd49bc3b7c98",
     R"lua(-- floor(a * b / c) and the remainder, exact although a * b may leave the whole numbers a double can hold.
 -- For whole numbers 0 <= a < 2^53, 0 <= b <= 2^51, 0 < c < 2^49. A quotient of 2^53 or more is rounded.
 local function mul_div(a, b, c)
@@ -287,14 +287,15 @@ local function look(key, _, now, cost, limit, window, refill)
   end
   local tokens, fraction, last = struct.unpack('<ddd', stored)
   tokens, fraction = math.max(tokens, 0), math.min(fraction, window - 1)
-  if now > last then
-    -- 71 years at most, so that the arithmetic stays exact
-    local gained, rest = mul_div(refill, math.min(now - last, 2251799813685248), window)
+  while now > last do
+    -- 71 years at a time, so that the arithmetic stays exact
+    local passed = math.min(now - last, 2251799813685248)
+    local gained, rest = mul_div(refill, passed, window)
     fraction = fraction + rest
     if fraction >= window then
       gained, fraction = gained + 1, fraction - window
     end
-    tokens, last = tokens + gained, now
+    tokens, last = tokens + gained, last + passed
   end
   if tokens >= limit then
     tokens, fraction = limit, 0
