@@ -1,4 +1,4 @@
-// Takes a sequence through a store and compares every field of every decision with the reference's.
+// Takes a sequence through a store, and compares every field of every decision with what is expected.
 #pragma once
 
 #include <chrono>
@@ -57,24 +57,12 @@ std::optional<ratelimit::decision> expected(typename Pair::model& model, const c
                         .window = span<Pair>(c.numbers)};
   reference::answer a;
   switch (c.what) {
-    case act::check:
-      a = reference::check(model, c.numbers, c.now, c.cost);
-      break;
-    case act::peek:
-      a = reference::peek(model, c.numbers, c.now, c.cost);
-      break;
-    case act::refund:
-      a = reference::refund(model, c.numbers, c.now, c.cost);
-      break;
-    case act::reset:
-      model.reset();
-      return std::nullopt;
-    case act::negative:
-      d.error = ratelimit::errc::invalid_cost;
-      return d;
-    case act::nameless:
-      d.error = ratelimit::errc::invalid_identity;
-      return d;
+    case act::check: a = reference::check(model, c.numbers, c.now, c.cost); break;
+    case act::peek: a = reference::peek(model, c.numbers, c.now, c.cost); break;
+    case act::refund: a = reference::refund(model, c.numbers, c.now, c.cost); break;
+    case act::reset: model.reset(); return std::nullopt;
+    case act::negative: d.error = ratelimit::errc::invalid_cost; return d;
+    case act::nameless: d.error = ratelimit::errc::invalid_identity; return d;
   }
   d.allowed = a.allowed;
   d.from = from;
@@ -96,21 +84,16 @@ class subject {
   std::optional<ratelimit::decision> run(const call& c) {
     use(c);
     switch (c.what) {
-      case act::check:
-        return limiter_->check(identity_, {}, c.cost);
-      case act::peek:
-        return limiter_->peek(identity_, {}, c.cost);
-      case act::refund:
-        return limiter_->refund(identity_, {}, c.cost);
+      case act::check: return limiter_->check(identity_, {}, c.cost);
+      case act::peek: return limiter_->peek(identity_, {}, c.cost);
+      case act::refund: return limiter_->refund(identity_, {}, c.cost);
       case act::reset: {
         const std::error_code error = limiter_->reset(identity_);
         if (!error) return std::nullopt;
         return ratelimit::decision{.error = error};
       }
-      case act::negative:
-        return limiter_->check(identity_, {}, -c.cost);
-      case act::nameless:
-        return limiter_->check({}, {}, c.cost);
+      case act::negative: return limiter_->check(identity_, {}, -c.cost);
+      case act::nameless: return limiter_->check({}, {}, c.cost);
     }
     return std::nullopt;
   }
@@ -141,15 +124,13 @@ inline bool same(const std::optional<ratelimit::decision>& a, const std::optiona
   return a.has_value() == b.has_value() && (!a || same(*a, *b));
 }
 
-// Nothing, or how the first call that differs differs.
-template <class Pair, class Store>
-std::optional<std::string> difference(const std::vector<call>& calls, subject<Pair, Store>& tested) {
-  typename Pair::model model;
+// Nothing, or how the first call differs that `wanted` and `got` answer differently.
+template <class Wanted, class Got>
+std::optional<std::string> difference(const std::vector<call>& calls, Wanted wanted, Got got) {
   for (std::size_t i = 0; i < calls.size(); ++i) {
-    const auto wanted = expected<Pair>(model, calls[i], Store::origin);
-    const auto got = tested.run(calls[i]);
-    if (!same(wanted, got))
-      return "call " + std::to_string(i) + "\n  expected " + text_of(wanted) + "\n  got      " + text_of(got);
+    const auto a = wanted(calls[i]);
+    const auto b = got(calls[i]);
+    if (!same(a, b)) return "call " + std::to_string(i) + "\n  expected " + text_of(a) + "\n  got      " + text_of(b);
   }
   return std::nullopt;
 }

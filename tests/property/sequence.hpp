@@ -47,6 +47,10 @@ class dice {
   std::mt19937_64 engine_;
 };
 
+inline constexpr count second = 1'000'000;
+inline constexpr count ten_years = 315'569'520 * second;
+inline constexpr count most = (count{1} << 53) - 1;
+
 // What keeps the state apart from real time, on which a key's lifetime runs.
 struct profile {
   count shortest_window;  // microseconds
@@ -58,9 +62,16 @@ struct profile {
   bool forget_at_once;
 };
 
-inline constexpr count second = 1'000'000;
-inline constexpr count ten_years = 315'569'520 * second;
-inline constexpr count most = (count{1} << 53) - 1;
+// Every window the library takes. A key in `memory` dies in real time too, so with short windows the clock runs back
+// over a key only after a reset.
+inline constexpr profile any_window{
+    .shortest_window = 1000, .longest_window = ten_years, .safe_lifetime = 10 * second, .forget_at_once = false};
+
+// In Redis every key's lifetime runs on the server's own clock, whatever clock a limiter has.
+inline constexpr profile long_windows{.shortest_window = 600 * second,
+                                      .longest_window = ten_years,
+                                      .safe_lifetime = 300 * second,
+                                      .forget_at_once = true};
 
 // Writes a sequence of up to 24 calls and follows it with the reference, so that it can step onto the edges that the
 // answers name.
@@ -151,35 +162,22 @@ class writer {
 
   count next_time() {
     switch (random_.below(20)) {
-      case 0:
-        return now_ + answer_.reset;
-      case 1:
-        return now_ + std::max<count>(answer_.reset - 1, 0);
-      case 2:
-        return now_ + answer_.full;
-      case 3:
-        return now_ + std::max<count>(answer_.full - 1, 0);
-      case 4:
-        return edge();
-      case 5:
-        return edge() - 1;
-      case 6:
-        return now_ - random_.between(1, 1000);
-      case 7:
-        return now_ - random_.between(1, numbers_.window);
-      case 8:
-        return now_ - random_.spread(1, 3 * numbers_.window);
+      case 0: return now_ + answer_.reset;
+      case 1: return now_ + std::max<count>(answer_.reset - 1, 0);
+      case 2: return now_ + answer_.full;
+      case 3: return now_ + std::max<count>(answer_.full - 1, 0);
+      case 4: return edge();
+      case 5: return edge() - 1;
+      case 6: return now_ - random_.between(1, 1000);
+      case 7: return now_ - random_.between(1, numbers_.window);
+      case 8: return now_ - random_.spread(1, 3 * numbers_.window);
       case 9:
-      case 10:
-        return now_ + random_.between(1, 3 * numbers_.window);
+      case 10: return now_ + random_.between(1, 3 * numbers_.window);
       case 11:
       case 12:
-      case 13:
-        return now_ + random_.between(0, numbers_.window / std::min<count>(numbers_.limit, 50) + 1);
-      case 14:
-        return now_ + random_.spread(1, numbers_.window);
-      default:
-        return now_;
+      case 13: return now_ + random_.between(0, numbers_.window / std::min<count>(numbers_.limit, 50) + 1);
+      case 14: return now_ + random_.spread(1, numbers_.window);
+      default: return now_;
     }
   }
 
@@ -189,12 +187,9 @@ class writer {
   count start() {
     const count around_2025 = 1'750'000'000 * second + random_.below(ten_years);
     switch (random_.below(8)) {
-      case 0:
-        return random_.between(-numbers_.window, numbers_.window);  // the epoch
-      case 1:
-        return around_2025 / numbers_.window * numbers_.window;
-      default:
-        return around_2025;
+      case 0: return random_.between(-numbers_.window, numbers_.window);  // the epoch
+      case 1: return around_2025 / numbers_.window * numbers_.window;
+      default: return around_2025;
     }
   }
 
@@ -216,17 +211,12 @@ class writer {
   count cost() {
     if (numbers_.limit <= 1000) return random_.one_in(3) ? random_.below(numbers_.limit + 3) : random_.below(4);
     switch (random_.below(8)) {
-      case 0:
-        return numbers_.limit + random_.between(-1, 1);
-      case 1:
-        return random_.one_in(2) ? most : std::numeric_limits<count>::max();
+      case 0: return numbers_.limit + random_.between(-1, 1);
+      case 1: return random_.one_in(2) ? most : std::numeric_limits<count>::max();
       case 2:
-      case 3:
-        return std::max<count>(answer_.remaining + random_.between(-1, 1), 0);
-      case 4:
-        return random_.below(4);
-      default:
-        return random_.spread(1, numbers_.limit);
+      case 3: return std::max<count>(answer_.remaining + random_.between(-1, 1), 0);
+      case 4: return random_.below(4);
+      default: return random_.spread(1, numbers_.limit);
     }
   }
 
@@ -244,18 +234,12 @@ class writer {
 
 inline const char* name_of(act what) {
   switch (what) {
-    case act::check:
-      return "check";
-    case act::peek:
-      return "peek";
-    case act::refund:
-      return "refund";
-    case act::reset:
-      return "reset";
-    case act::negative:
-      return "check of cost -1";
-    case act::nameless:
-      return "check of no identity";
+    case act::check: return "check";
+    case act::peek: return "peek";
+    case act::refund: return "refund";
+    case act::reset: return "reset";
+    case act::negative: return "check of cost -1";
+    case act::nameless: return "check of no identity";
   }
   return "?";
 }
@@ -271,6 +255,11 @@ inline std::string text_of(const call& c) {
 inline count sequences() {
   const char* const asked = std::getenv("RATELIMIT_TEST_SEQUENCES");
   return asked == nullptr ? 10'000 : std::max<count>(std::strtoll(asked, nullptr, 10), 1);
+}
+
+// For the tests that make many calls for each of a sequence's.
+inline count some_sequences() {
+  return (sequences() + 9) / 10;
 }
 
 // RATELIMIT_TEST_SEED asks for others than the usual ones.
