@@ -14,14 +14,15 @@ local function look(key, _, now, cost, limit, window, refill)
   local tokens, fraction, last, rest = struct.unpack('<ddd', stored)
   local blocked = rest <= #stored and struct.unpack('<d', stored, rest)
   tokens, fraction = math.max(tokens, 0), math.min(fraction, window - 1)
-  if now > last then
-    -- 71 years at most, so that the arithmetic stays exact
-    local gained, more = mul_div(refill, math.min(now - last, 2251799813685248), window)
+  while now > last do
+    -- 71 years at a time, so that the arithmetic stays exact
+    local passed = math.min(now - last, 2251799813685248)
+    local gained, more = mul_div(refill, passed, window)
     fraction = fraction + more
     if fraction >= window then
       gained, fraction = gained + 1, fraction - window
     end
-    tokens, last = tokens + gained, now
+    tokens, last = tokens + gained, last + passed
   end
   if tokens >= limit then
     tokens, fraction = limit, 0

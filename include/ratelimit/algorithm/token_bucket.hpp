@@ -31,7 +31,7 @@ struct token_bucket {
     if (!stored.seen) return full;
     state s{std::max<std::int64_t>(stored.tokens, 0), std::min(stored.fraction, numbers.window - 1), full.last, true};
     if (now > stored.last) {
-      const auto gained = detail::int128{numbers.refill} * std::min(now - stored.last, max_elapsed) + s.fraction;
+      const auto gained = detail::int128{numbers.refill} * (now - stored.last) + s.fraction;
       if (gained / numbers.window >= numbers.limit) return full;
       s.tokens += static_cast<std::int64_t>(gained / numbers.window);
       s.fraction = static_cast<std::int64_t>(gained % numbers.window);
@@ -76,9 +76,6 @@ struct token_bucket {
   }
 
  private:
-  // 71 years: what a bucket gains in one call is counted over no more, so that the script's arithmetic stays exact.
-  static constexpr std::int64_t max_elapsed = std::int64_t{1} << 51;
-
   static std::int64_t fills_to(const rule& numbers, const state& s, std::int64_t units) {
     const auto missing = detail::int128{units - s.tokens} * numbers.window - s.fraction;
     return detail::ceil_div(missing, numbers.refill);

@@ -339,7 +339,7 @@ return {fits and 1 or 0, now, blocked or 0, a, b, c, d}
 )lua"};
 
 inline constexpr script token_bucket{
-    "token_bucket", "2e3d3fd5f7803b34e90a9f35089335b16f536739",
+    "token_bucket", "abec669b6eb8f41b6b86fccb411385efb0fe9b02",
     R"lua(-- floor(a * b / c) and the remainder, exact although a * b may leave the whole numbers a double can hold.
 -- For whole numbers 0 <= a < 2^53, 0 <= b <= 2^51, 0 < c < 2^49. A quotient of 2^53 or more is rounded.
 local function mul_div(a, b, c)
@@ -391,14 +391,15 @@ local function look(key, _, now, cost, limit, window, refill)
   local tokens, fraction, last, rest = struct.unpack('<ddd', stored)
   local blocked = rest <= #stored and struct.unpack('<d', stored, rest)
   tokens, fraction = math.max(tokens, 0), math.min(fraction, window - 1)
-  if now > last then
-    -- 71 years at most, so that the arithmetic stays exact
-    local gained, more = mul_div(refill, math.min(now - last, 2251799813685248), window)
+  while now > last do
+    -- 71 years at a time, so that the arithmetic stays exact
+    local passed = math.min(now - last, 2251799813685248)
+    local gained, more = mul_div(refill, passed, window)
     fraction = fraction + more
     if fraction >= window then
       gained, fraction = gained + 1, fraction - window
     end
-    tokens, last = tokens + gained, now
+    tokens, last = tokens + gained, last + passed
   end
   if tokens >= limit then
     tokens, fraction = limit, 0
@@ -589,7 +590,7 @@ return {fits and 1 or 0, now, blocked or 0, a, b, c, d}
 )lua"};
 
 inline constexpr script all_of{
-    "all_of", "cd8d8638fac85331b64ca1947300017d64aa4e85",
+    "all_of", "b0eea547575188c243e080f6ef22136c966bf3d4",
     R"lua(-- floor(a * b / c) and the remainder, exact although a * b may leave the whole numbers a double can hold.
 -- For whole numbers 0 <= a < 2^53, 0 <= b <= 2^51, 0 < c < 2^49. A quotient of 2^53 or more is rounded.
 local function mul_div(a, b, c)
@@ -845,14 +846,15 @@ local function look(key, _, now, cost, limit, window, refill)
   local tokens, fraction, last, rest = struct.unpack('<ddd', stored)
   local blocked = rest <= #stored and struct.unpack('<d', stored, rest)
   tokens, fraction = math.max(tokens, 0), math.min(fraction, window - 1)
-  if now > last then
-    -- 71 years at most, so that the arithmetic stays exact
-    local gained, more = mul_div(refill, math.min(now - last, 2251799813685248), window)
+  while now > last do
+    -- 71 years at a time, so that the arithmetic stays exact
+    local passed = math.min(now - last, 2251799813685248)
+    local gained, more = mul_div(refill, passed, window)
     fraction = fraction + more
     if fraction >= window then
       gained, fraction = gained + 1, fraction - window
     end
-    tokens, last = tokens + gained, now
+    tokens, last = tokens + gained, last + passed
   end
   if tokens >= limit then
     tokens, fraction = limit, 0
