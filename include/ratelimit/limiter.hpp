@@ -30,6 +30,19 @@
 
 namespace ratelimit {
 
+template <class... Limits>
+class all_of;
+
+namespace detail {
+
+// A call as it is put to a store.
+struct question {
+  request what;
+  bool never;  // a cost above the limit: what is left to ask is how the quota stands
+};
+
+}  // namespace detail
+
 // The members of every limiter. Thread-safe, cheap to copy: copies share everything. The store must outlive them.
 template <class Algorithm, store Store, time_source Clock>
 class limiter {
@@ -65,6 +78,39 @@ class limiter {
     return error;
   }
 
+  // One pipeline for a batch: a decision for each call, in order, each decided on its own. The deadline is that of one
+  // check. The deny cache is not asked.
+  std::vector<decision> check_many(std::span<const call> calls) const requires batch_store<Store> {
+    const auto started = deadline::clock::now();
+    const deadline until{started + shared_->options.deadline};
+    std::vector<decision> answers(calls.size());
+    std::vector<std::size_t> asked;
+    std::vector<std::string> keys;
+    std::vector<request> what;
+    std::vector<detail::question> questions;
+    keys.reserve(calls.size());
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      const rule numbers = numbers_for(calls[i]);
+      if (const std::error_code bad = invalid(calls[i])) {
+        answers[i] = uncounted(numbers, source::invalid, bad);
+        continue;
+      }
+      keys.emplace_back(key_for(calls[i]).view());
+      questions.push_back(put(operation::take, calls[i].cost, numbers, keys.back()));
+      what.push_back(questions.back().what);
+      asked.push_back(i);
+    }
+    std::vector<outcome> seen(what.size());
+    store_->run_many(what, 1, seen, until);
+    for (std::size_t n = 0; n < seen.size(); ++n)
+      answers[asked[n]] = settle(questions[n], seen[n], operation::take, calls[asked[n]], until);
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      answers[i] = enforce(answers[i]);
+      report(answers[i], operation::take, calls[i], started);
+    }
+    return answers;
+  }
+
  protected:
   limiter(Store& where, detail::settings chosen, Clock clock) : store_{&where}, clock_{std::move(clock)} {
     detail::require_valid(chosen);
@@ -72,6 +118,9 @@ class limiter {
   }
 
  private:
+  template <class...>
+  friend class all_of;
+
   // What the copies of a limiter have in common.
   struct shared {
     explicit shared(detail::settings chosen)
@@ -96,16 +145,11 @@ class limiter {
     std::optional<local_fallback> local;
   };
 
-  struct question {
-    request what;
-    bool never;  // a cost above the limit: what is left to ask is how the quota stands
-  };
-
-  question put(operation op, std::int64_t cost, const rule& numbers, std::string_view key) const {
+  detail::question put(operation op, std::int64_t cost, const rule& numbers, std::string_view key) const {
     const bool never = op != operation::refund && cost > numbers.limit;
     if (cost == 0 || never) op = operation::peek;
     const std::int64_t asked = never ? 1 : std::clamp<std::int64_t>(cost, 1, detail::max_exact);
-    return {{Algorithm::id, op, key, numbers, asked, clock_time()}, never};
+    return {{Algorithm::id, op, key, numbers, asked, clock_time(), !shared_->options.shadow}, never};
   }
 
   detail::key key_for(const call& c) const { return {shared_->key_head, shared_->options.by, c.identity, c.region}; }
@@ -122,7 +166,7 @@ class limiter {
     if (const std::error_code bad = invalid(c)) return uncounted(numbers, source::invalid, bad);
 
     const detail::key key = key_for(c);
-    const question q = put(op, c.cost, numbers, key.view());
+    const detail::question q = put(op, c.cost, numbers, key.view());
     const bool takes = q.what.op == operation::take;
     std::optional<deny_cache>& denied = shared_->denied;
     const std::int64_t asked_at = denied ? cache_time(started) : 0;
@@ -131,16 +175,22 @@ class limiter {
 
     const deadline until{started + shared_->options.deadline};
     const outcome seen = store_->run(q.what, until);
-    if (seen.error) return without_store(op, c, numbers, key.view(), seen.error, until);
-    if (shared_->local) shared_->local->end();
-    const decision d = conclude(q, seen, Store::origin);
+    const decision d = settle(q, seen, op, c, until);
+    if (seen.error) return d;
     if (denied && q.what.op == operation::refund) denied->forget(key.view());
     if (denied && takes && d.retry_after) denied->add(key.view(), c.cost, d, asked_at);
     return d;
   }
 
+  decision settle(const detail::question& q, const outcome& seen, operation op, const call& c,
+                  const deadline& until) const {
+    if (seen.error) return without_store(q, op, c, seen.error, until);
+    if (shared_->local) shared_->local->end();
+    return conclude(q, seen, Store::origin);
+  }
+
   // The decision that follows from what a store counted.
-  decision conclude(const question& q, const outcome& seen, source from) const {
+  decision conclude(const detail::question& q, const outcome& seen, source from) const {
     using std::chrono::microseconds;
     const algorithm::figures f = Algorithm::explain(q.what.numbers, seen, q.what.cost);
     decision d = blank(q.what.numbers);
@@ -155,12 +205,13 @@ class limiter {
     return d;
   }
 
-  decision without_store(operation op, const call& c, const rule& numbers, std::string_view key, std::error_code why,
+  decision without_store(const detail::question& asked, operation op, const call& c, std::error_code why,
                          const deadline& until) const {
+    const rule& numbers = asked.what.numbers;
     if (!shared_->local)
       return uncounted(numbers, shared_->options.on_failure == fail::open ? source::failed_open : source::failed_closed,
                        why);
-    const question q = put(op, c.cost, shared_->local->share_of(numbers), key);
+    const detail::question q = put(op, c.cost, shared_->local->share_of(numbers), asked.what.key);
     decision d = conclude(q, shared_->local->run(q.what, until), source::local);
     d.error = why;
     return d;

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <list>
 #include <mutex>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -50,21 +51,16 @@ class memory {
   }
 
   outcome run(const request& what, const deadline&) {
-    const std::int64_t now = what.now ? *what.now : system_clock{}.now().time_since_epoch().count();
-    shard& where = shards_[std::hash<std::string_view>{}(what.key) % shards_.size()];
+    shard& where = shard_of(what.key);
     const std::lock_guard lock{where.mutex};
-    where.sweep(now);
-    if (what.op == operation::reset) {
-      where.forget(where.find(what.key));
-      return {.allowed = true, .now = now};
-    }
-    switch (what.algorithm) {
-      case algorithm_id::sliding_log: return where.run<algorithm::sliding_log>(what, now);
-      case algorithm_id::sliding_counter: return where.run<algorithm::sliding_counter>(what, now);
-      case algorithm_id::token_bucket: return where.run<algorithm::token_bucket>(what, now);
-      case algorithm_id::fixed_window: return where.run<algorithm::fixed_window>(what, now);
-    }
-    return {.error = errc::script};
+    return where.run(what, what.op, time_of(what));
+  }
+
+  bool can_join(std::span<const request>) const noexcept { return true; }
+
+  void run_many(std::span<const request> what, std::size_t together, std::span<outcome> out, const deadline&) {
+    for (std::size_t i = 0; i < what.size(); i += together)
+      run_group(what.subspan(i, together), out.subspan(i, together));
   }
 
   // Forgets every key.
@@ -98,6 +94,10 @@ class memory {
     std::int64_t due = 0;       // the same instant by the limiter's clock
   };
   using entries_list = std::list<entry>;
+
+  static std::int64_t time_of(const request& what) {
+    return what.now ? *what.now : system_clock{}.now().time_since_epoch().count();
+  }
 
   // A part of the keys under a lock of its own; the entry used last stands first.
   struct shard {
@@ -136,8 +136,23 @@ class memory {
       return entries.begin();
     }
 
+    outcome run(const request& what, operation op, std::int64_t now) {
+      sweep(now);
+      if (op == operation::reset) {
+        forget(find(what.key));
+        return {.allowed = true, .now = now};
+      }
+      switch (what.algorithm) {
+        case algorithm_id::sliding_log: return run<algorithm::sliding_log>(what, op, now);
+        case algorithm_id::sliding_counter: return run<algorithm::sliding_counter>(what, op, now);
+        case algorithm_id::token_bucket: return run<algorithm::token_bucket>(what, op, now);
+        case algorithm_id::fixed_window: return run<algorithm::fixed_window>(what, op, now);
+      }
+      return {.error = errc::script};
+    }
+
     template <class Algorithm>
-    outcome run(const request& what, std::int64_t now) {
+    outcome run(const request& what, operation op, std::int64_t now) {
       using state = typename Algorithm::state;
       auto found = find(what.key);
       // What lies ahead of the clock would else be kept for longer than its lifetime.
@@ -149,8 +164,8 @@ class memory {
 
       state unseen;
       state& held = found == entries.end() ? unseen : std::get<state>(found->state);
-      const outcome seen = Algorithm::step(what.numbers, held, what.op, now, what.cost);
-      if ((what.op == operation::take && seen.allowed) || what.op == operation::refund) {
+      const outcome seen = Algorithm::step(what.numbers, held, op, now, what.cost);
+      if ((op == operation::take && seen.allowed) || op == operation::refund) {
         if (Algorithm::empty(held)) {
           forget(found);
           return seen;
@@ -164,6 +179,29 @@ class memory {
       return seen;
     }
   };
+
+  shard& shard_of(std::string_view key) { return shards_[std::hash<std::string_view>{}(key) % shards_.size()]; }
+
+  // Looks at all, then takes all or none; the shards are locked in one order, whatever that of the keys.
+  void run_group(std::span<const request> what, std::span<outcome> out) {
+    std::vector<shard*> shards;
+    for (const request& r : what) shards.push_back(&shard_of(r.key));
+    std::vector<shard*> order = shards;
+    std::sort(order.begin(), order.end());
+    order.erase(std::unique(order.begin(), order.end()), order.end());
+    std::vector<std::unique_lock<std::mutex>> locks;
+    for (shard* s : order) locks.emplace_back(s->mutex);
+
+    const std::int64_t now = time_of(what.front());
+    bool go = true;
+    for (std::size_t i = 0; i < what.size(); ++i) {
+      if (what[i].op != operation::take) continue;
+      out[i] = shards[i]->run(what[i], operation::peek, now);
+      if (!out[i].allowed && what[i].binding) go = false;
+    }
+    for (std::size_t i = 0; i < what.size(); ++i)
+      if (what[i].op != operation::take || (go && out[i].allowed)) out[i] = shards[i]->run(what[i], what[i].op, now);
+  }
 
   // 100 years in microseconds: what can be added to the monotonic clock without overflow.
   static constexpr std::int64_t longest = std::int64_t{100} * 366 * 24 * 3600 * 1'000'000;

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -37,6 +38,7 @@ struct request {
   rule numbers;
   std::int64_t cost;                // at least 1
   std::optional<std::int64_t> now;  // microseconds since the epoch; empty: the store's own clock
+  bool binding = true;              // in a group: a refusal refuses the others too
 };
 
 // What a store answers. `view` is the state the algorithm decided on, after the call: the same numbers from every
@@ -55,11 +57,14 @@ concept store = requires(T& where, const request& what, const deadline& until) {
   { T::origin } -> std::convertible_to<source>;
 };
 
-// A store that also takes a batch: one outcome for each request, in order, each decided on its own.
+// A store that also takes several requests in one round trip: run_many() answers each group of `together` consecutive
+// requests as one, all or nothing, and the groups independently of each other; can_join() tells whether the keys of one
+// group can be decided in one step (on a cluster they must share a slot).
 template <class T>
-concept batch_store = store<T> &&
-    requires(T& where, std::span<const request> what, std::span<outcome> out, const deadline& until) {
-  where.run_many(what, out, until);
+concept batch_store = store<T> && requires(T& where, std::span<const request> what, std::size_t together,
+                                           std::span<outcome> out, const deadline& until) {
+  where.run_many(what, together, out, until);
+  { where.can_join(what) } -> std::convertible_to<bool>;
 };
 
 }  // namespace ratelimit
