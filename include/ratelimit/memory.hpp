@@ -164,7 +164,8 @@ class memory {
         return {.allowed = true, .now = now};
       }
       switch (what.algorithm) {
-        case algorithm_id::sliding_log: return run<algorithm::sliding_log>(what, op, now);
+        case algorithm_id::sliding_log:
+        case algorithm_id::compact_log: return run<algorithm::sliding_log>(what, op, now);
         case algorithm_id::sliding_counter: return run<algorithm::sliding_counter>(what, op, now);
         case algorithm_id::token_bucket: return run<algorithm::token_bucket>(what, op, now);
         case algorithm_id::fixed_window: return run<algorithm::fixed_window>(what, op, now);
@@ -187,18 +188,18 @@ class memory {
       state& held = found == entries.end() ? unseen : std::get<state>(found->state);
       std::int64_t blocked = found == entries.end() ? 0 : found->blocked;
       const bool open = blocked == 0 || now >= blocked;
-      outcome seen = Algorithm::step(what, op, held, now, open);
+      auto [seen, wrote] = Algorithm::step(what, op, held, now, open);
+      if (op == operation::take && wrote) blocked = 0;  // it is over
       if (op == operation::block) blocked = std::max(now + what.cost, open ? now : blocked);
       seen.blocked = blocked;
 
-      if ((op == operation::take && seen.allowed) || op == operation::refund || op == operation::block) {
-        if (blocked <= now) blocked = 0;
-        if (Algorithm::empty(held) && blocked == 0) {
+      if (wrote) {
+        if (Algorithm::empty(held) && blocked <= now) {
           forget(found);
           return seen;
         }
         std::int64_t lifetime = Algorithm::empty(held) ? 0 : Algorithm::lifetime(what.numbers, held, now);
-        if (blocked != 0) lifetime = std::max(lifetime, blocked - now);
+        if (blocked > now) lifetime = std::max(lifetime, blocked - now);
         if (found == entries.end()) found = add(what.key, std::move(unseen));
         found->blocked = blocked;
         found->live(now, lifetime);
