@@ -15,6 +15,7 @@
 namespace ratelimit::algorithm {
 
 struct fixed_window {
+  static constexpr algorithm_id id = algorithm_id::fixed_window;
   static constexpr std::string_view tag = "window";
 
   struct state {
@@ -47,6 +48,9 @@ struct fixed_window {
   static std::int64_t lifetime(const rule& numbers, const state& s, std::int64_t now) {
     return std::min(s.start + numbers.window - now, numbers.window);
   }
+
+  // The time `limit` units are meant for.
+  static std::int64_t span(const rule& numbers) { return numbers.window; }
 
   static figures explain(const rule& numbers, const outcome& seen, std::int64_t cost) {
     const state s{seen.view[0], seen.view[1]};

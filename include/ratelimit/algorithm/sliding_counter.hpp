@@ -15,6 +15,7 @@
 namespace ratelimit::algorithm {
 
 struct sliding_counter {
+  static constexpr algorithm_id id = algorithm_id::sliding_counter;
   static constexpr std::string_view tag = "counter";
 
   struct state {
@@ -51,6 +52,9 @@ struct sliding_counter {
   static std::int64_t lifetime(const rule& numbers, const state& s, std::int64_t now) {
     return std::min(s.start + 2 * numbers.window - now, 2 * numbers.window);
   }
+
+  // The time `limit` units are meant for.
+  static std::int64_t span(const rule& numbers) { return numbers.window; }
 
   static figures explain(const rule& numbers, const outcome& seen, std::int64_t cost) {
     const state s{seen.view[0], seen.view[1], seen.view[2]};

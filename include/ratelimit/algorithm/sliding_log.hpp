@@ -8,9 +8,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <functional>
 #include <string_view>
+#include <vector>
 
 #include <ratelimit/algorithm/figures.hpp>
 #include <ratelimit/request.hpp>
@@ -18,6 +17,7 @@
 namespace ratelimit::algorithm {
 
 struct sliding_log {
+  static constexpr algorithm_id id = algorithm_id::sliding_log;
   static constexpr std::string_view tag = "log";
 
   struct entry {
@@ -26,29 +26,47 @@ struct sliding_log {
     std::uint64_t start;  // units taken before it; wraps, since only differences are read
     std::uint64_t end() const { return start + static_cast<std::uint64_t>(cost); }
   };
-  struct state {
-    std::deque<entry> entries;
+  // The entries, oldest first. Those of windows gone by are dropped in bulk, so that a call costs the same however
+  // many there are.
+  class state {
+   public:
+    auto begin() const { return all_.begin() + static_cast<std::ptrdiff_t>(gone_); }
+    auto end() const { return all_.end(); }
+    bool empty() const { return gone_ == all_.size(); }
+    entry& newest() { return all_.back(); }
+    const entry& newest() const { return all_.back(); }
+    void add(const entry& e) { all_.push_back(e); }
+    void drop_newest() { all_.pop_back(); }
+    void drop_before(std::vector<entry>::const_iterator first) {
+      gone_ = static_cast<std::size_t>(first - all_.begin());
+      if (2 * gone_ < all_.size()) return;
+      all_.erase(all_.begin(), first);
+      gone_ = 0;
+    }
+
+   private:
+    std::vector<entry> all_;
+    std::size_t gone_ = 0;
   };
 
-  static outcome step(const rule& numbers, state& stored, operation op, std::int64_t now, std::int64_t cost) {
-    auto& log = stored.entries;
-    const std::int64_t time = log.empty() ? now : std::max(now, log.back().time);
-    std::size_t oldest = first_after(log, time - numbers.window);
-    std::int64_t used = oldest == log.size() ? 0 : static_cast<std::int64_t>(log.back().end() - log[oldest].start);
+  static outcome step(const rule& numbers, state& log, operation op, std::int64_t now, std::int64_t cost) {
+    const std::int64_t time = log.empty() ? now : std::max(now, log.newest().time);
+    auto oldest = first_after(log, time - numbers.window);
+    std::int64_t used = oldest == log.end() ? 0 : static_cast<std::int64_t>(log.newest().end() - oldest->start);
     const bool fits = cost <= numbers.limit - used;
 
     const bool takes = op == operation::take && fits;
     if (takes || op == operation::refund) {
-      const std::uint64_t end = log.empty() ? 0 : log.back().end();
-      log.erase(log.begin(), log.begin() + static_cast<std::ptrdiff_t>(oldest));
-      oldest = 0;
-      if (takes) log.push_back({time, cost, end});
+      const std::uint64_t taken = log.empty() ? 0 : log.newest().end();
+      log.drop_before(oldest);
+      if (takes) log.add({time, cost, taken});
       used += takes ? cost : -give_back(log, cost);
+      oldest = log.begin();
     }
 
     outcome seen{.allowed = fits, .now = now, .view = {used}};
     if (used > 0) {
-      seen.view[1] = log.back().time;
+      seen.view[1] = log.newest().time;
       seen.view[2] = time_of(log, oldest, std::max<std::int64_t>(used - numbers.limit + 1, 1));
     }
     if (!fits && cost <= numbers.limit && op != operation::refund)
@@ -56,12 +74,15 @@ struct sliding_log {
     return seen;
   }
 
-  static bool empty(const state& s) { return s.entries.empty(); }
-  static bool ahead(const state& s, std::int64_t now) { return !s.entries.empty() && s.entries.back().time > now; }
+  static bool empty(const state& s) { return s.empty(); }
+  static bool ahead(const state& s, std::int64_t now) { return !s.empty() && s.newest().time > now; }
   // One window after the last entry, and no more when that lies ahead of the clock.
   static std::int64_t lifetime(const rule& numbers, const state& s, std::int64_t now) {
-    return wait(numbers, s.entries.back().time, now);
+    return wait(numbers, s.newest().time, now);
   }
+
+  // The time `limit` units are meant for.
+  static std::int64_t span(const rule& numbers) { return numbers.window; }
 
   static figures explain(const rule& numbers, const outcome& seen, std::int64_t cost) {
     const auto [used, newest, reset, retry] = seen.view;
@@ -75,29 +96,29 @@ struct sliding_log {
   }
 
  private:
-  static std::size_t first_after(const std::deque<entry>& log, std::int64_t edge) {
-    const auto found =
-        std::upper_bound(log.begin(), log.end(), edge, [](std::int64_t at, const entry& e) { return at < e.time; });
-    return static_cast<std::size_t>(found - log.begin());
+  using position = std::vector<entry>::const_iterator;
+
+  static position first_after(const state& log, std::int64_t edge) {
+    return std::upper_bound(log.begin(), log.end(), edge, [](std::int64_t at, const entry& e) { return at < e.time; });
   }
 
   // When the units-th unit in force, counted from the oldest, was taken.
-  static std::int64_t time_of(const std::deque<entry>& log, std::size_t oldest, std::int64_t units) {
-    const std::uint64_t start = log[oldest].start;
-    const auto reaches = [&](const entry& e) { return e.end() - start >= static_cast<std::uint64_t>(units); };
-    return std::partition_point(log.begin() + static_cast<std::ptrdiff_t>(oldest), log.end(), std::not_fn(reaches))
+  static std::int64_t time_of(const state& log, position oldest, std::int64_t units) {
+    return std::partition_point(
+               oldest, log.end(),
+               [&](const entry& e) { return e.end() - oldest->start < static_cast<std::uint64_t>(units); })
         ->time;
   }
 
-  // Takes `cost` units off the newest entries; how many there were to take.
-  static std::int64_t give_back(std::deque<entry>& log, std::int64_t cost) {
+  // Takes `cost` units off the newest entries; returns how many there were to take.
+  static std::int64_t give_back(state& log, std::int64_t cost) {
     const std::int64_t asked = cost;
     while (cost > 0 && !log.empty()) {
-      entry& newest = log.back();
+      entry& newest = log.newest();
       const std::int64_t given = std::min(cost, newest.cost);
       newest.cost -= given;
       cost -= given;
-      if (newest.cost == 0) log.pop_back();
+      if (newest.cost == 0) log.drop_newest();
     }
     return asked - cost;
   }

@@ -15,6 +15,7 @@
 namespace ratelimit::algorithm {
 
 struct token_bucket {
+  static constexpr algorithm_id id = algorithm_id::token_bucket;
   static constexpr std::string_view tag = "bucket";
 
   // `last` is 0 only in a bucket nobody has used: there is no token missing in it either.
@@ -57,6 +58,11 @@ struct token_bucket {
   // The time to full. It does not grow when the clock runs backwards: the bucket is full again when the key is gone.
   static std::int64_t lifetime(const rule& numbers, const state& s, std::int64_t) {
     return fills_to(numbers, s, numbers.limit);
+  }
+
+  // The time `limit` units are meant for: that of filling an empty bucket.
+  static std::int64_t span(const rule& numbers) {
+    return detail::ceil_div(detail::int128{numbers.limit} * numbers.window, numbers.refill);
   }
 
   static figures explain(const rule& numbers, const outcome& seen, std::int64_t cost) {

@@ -1,0 +1,13 @@
+// Everything but pseudonym.hpp, which needs OpenSSL's libcrypto.
+#pragma once
+
+#include <ratelimit/clock.hpp>
+#include <ratelimit/decision.hpp>
+#include <ratelimit/error.hpp>
+#include <ratelimit/failure.hpp>
+#include <ratelimit/fixed_window.hpp>
+#include <ratelimit/memory.hpp>
+#include <ratelimit/sliding_counter.hpp>
+#include <ratelimit/sliding_log.hpp>
+#include <ratelimit/token_bucket.hpp>
+#include <ratelimit/version.hpp>
