@@ -7,6 +7,7 @@
 #include <ratelimit/failure.hpp>
 #include <ratelimit/fixed_window.hpp>
 #include <ratelimit/memory.hpp>
+#include <ratelimit/redis.hpp>
 #include <ratelimit/sliding_counter.hpp>
 #include <ratelimit/sliding_log.hpp>
 #include <ratelimit/token_bucket.hpp>
