@@ -28,18 +28,12 @@ using ratelimit::scope;
 // The limits, all of them.
 
 // Exact: the page is dear to make. Each account has a quota in each region, and the regions are not of one size.
-const ratelimit::sliding_log_options discover_limit{.name = "discover",
-                                                    .limit = 20,
-                                                    .window = 1min,
-                                                    .on_failure = fail::open,
-                                                    .per_region = {{"br", 30},
-                                                                   {"de", 30},
-                                                                   {"fr", 20},
-                                                                   {"gb", 30},
-                                                                   {"in", 40},
-                                                                   {"jp", 25},
-                                                                   {"kr", 25},
-                                                                   {"us", 60}}};
+const ratelimit::sliding_log_options discover_limit{
+    .name = "discover",
+    .limit = 20,
+    .window = 1min,
+    .on_failure = fail::open,
+    .per_region = {{"br", 30}, {"de", 30}, {"fr", 20}, {"gb", 30}, {"in", 40}, {"jp", 25}, {"kr", 25}, {"us", 60}}};
 
 // Anybody may ask, so there may be millions to count: a few bytes each.
 const ratelimit::sliding_counter_options trending_limit{
@@ -85,7 +79,7 @@ void add_routes(httplib::Server& server, Store& store) {
   server.Get("/api/v1/search", guarded(by_account_and_size, pages::search));
   server.Get("/api/v1/titles/([0-9]{1,9})",
              guarded([=](const Request& r) { return title.check(api_server::client(r)); }, pages::title));
-  server.Get("/api/v1/regions", guarded(by_default, pages::regions));
+  server.Get("/api/v1/genres", guarded(by_default, pages::genres));
 
   const httplib::Server::Handler elsewhere = guarded(by_default, pages::not_found);
   server.Get(".*", elsewhere).Post(".*", elsewhere).Put(".*", elsewhere).Patch(".*", elsewhere);

@@ -3,13 +3,16 @@
 //   replay --limit 20 --window 1min examples/data/access.log
 //
 // The limiters are the library's own, on the in-process store, under a clock that the log's times move.
+#include <unistd.h>
+
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
-#include <cstring>
 #include <exception>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -75,11 +78,11 @@ int replay_log(const replay::options& chosen) {
   std::uint64_t size = 0;
   if (from_stdin) {
     std::ios::sync_with_stdio(false);
+    if (isatty(STDIN_FILENO)) std::cerr << "replay: reading the log from standard input\n";
   } else {
     file.open(chosen.file, std::ios::binary);
-    std::error_code unknown;
-    if (file && std::filesystem::is_directory(chosen.file, unknown)) errno = EISDIR, file.setstate(std::ios::failbit);
     if (!file) throw std::system_error{errno, std::generic_category(), chosen.file};
+    std::error_code unknown;
     if (std::filesystem::is_regular_file(chosen.file, unknown)) size = std::filesystem::file_size(chosen.file, unknown);
   }
   std::istream& in = from_stdin ? std::cin : file;

@@ -24,8 +24,7 @@ httplib::Server::Handler guarded(Ask ask, httplib::Server::Handler page) {
       page(request, response);
     } else {
       response.status = ratelimit::http::status(d);
-      response.set_content(ratelimit::http::problem_json(d) + "\n",
-                           std::string{ratelimit::http::problem_media_type});
+      response.set_content(ratelimit::http::problem_json(d) + "\n", std::string{ratelimit::http::problem_media_type});
     }
   };
 }

@@ -22,7 +22,7 @@ GET /api/v1/discover?region=R      X-API-Key      per account and region: br de 
 GET /api/v1/trending                              per client address
 GET /api/v1/search?q=Q&page_size=N X-API-Key      per account, one unit for each ten hits
 GET /api/v1/titles/ID                             per client address
-GET /api/v1/regions                               the default limit, per client address
+GET /api/v1/genres                                the default limit, per client address
 GET /healthz                                      no limit
 )";
 

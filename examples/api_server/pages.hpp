@@ -36,12 +36,12 @@ inline void title(const Request& request, Response& response) {
   answer(response, R"({"title":)" + std::to_string(std::stoi(request.matches[1])) + "}");
 }
 
-inline void regions(const Request&, Response& response) {
-  answer(response, R"({"regions":["br","de","fr","gb","in","jp","kr","us"]})");
+inline void genres(const Request&, Response& response) {
+  answer(response, R"({"genres":["comedy","crime","documentary"]})");
 }
 
 inline void not_found(const Request&, Response& response) {
-  answer_problem(response, 404, "nothing is here; see /api/v1/discover, trending, search, titles/ID and regions");
+  answer_problem(response, 404, "nothing is here; see /api/v1/discover, trending, search, titles/ID and genres");
 }
 
 }  // namespace api_server::pages

@@ -36,8 +36,8 @@ inline std::string_view account(const httplib::Request& request) {
   throw problem{401, "X-API-Key: a known key is needed; this example knows key-of-ada, -ben, -cleo, -dan and -eve"};
 }
 
-// Who asks when nobody has to say who he is. Behind a proxy this is the proxy's address, and all clients would share one
-// quota: take the address out of a header there, but only out of one that your own proxy writes.
+// Who asks when nobody has to say who he is. Behind a proxy this is the proxy's address, and all clients would share
+// one quota: take the address out of a header there, but only out of one that your own proxy writes.
 inline const std::string& client(const httplib::Request& request) {
   return request.remote_addr;
 }

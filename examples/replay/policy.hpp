@@ -41,10 +41,11 @@ inline constexpr std::array<named<algorithm>, 4> algorithms{{{"sliding_log", alg
                                                              {"fixed_window", algorithm::fixed_window}}};
 
 // The client is the limiter's identity, the first part of the path its region.
-inline constexpr std::array<named<ratelimit::scope>, 4> scopes{{{"client", ratelimit::scope::identity},
-                                                                {"path", ratelimit::scope::region},
-                                                                {"client_and_path", ratelimit::scope::identity_and_region},
-                                                                {"everyone", ratelimit::scope::everyone}}};
+inline constexpr std::array<named<ratelimit::scope>, 4> scopes{
+    {{"client", ratelimit::scope::identity},
+     {"path", ratelimit::scope::region},
+     {"client_and_path", ratelimit::scope::identity_and_region},
+     {"everyone", ratelimit::scope::everyone}}};
 
 template <class Value, std::size_t N>
 std::string_view name_of(const std::array<named<Value>, N>& names, Value value) {
@@ -59,8 +60,8 @@ inline std::string duration_text(std::chrono::microseconds length) {
     std::int64_t micros;
     const char* name;
   };
-  constexpr std::array<unit, 5> units{{{86'400'000'000, "d"}, {3'600'000'000, "h"}, {60'000'000, "min"}, {1'000'000, "s"},
-                                       {1'000, "ms"}}};
+  constexpr std::array<unit, 5> units{
+      {{86'400'000'000, "d"}, {3'600'000'000, "h"}, {60'000'000, "min"}, {1'000'000, "s"}, {1'000, "ms"}}};
   for (const unit& each : units) {
     if (length.count() % each.micros == 0) return std::to_string(length.count() / each.micros) + " " + each.name;
   }
@@ -71,8 +72,8 @@ inline std::string duration_text(std::chrono::microseconds length) {
 inline std::string numbers_text(const policy& p) {
   std::string text;
   if (p.kind == algorithm::token_bucket) {
-    text = std::to_string(p.capacity.value_or(p.limit)) + ", refilled by " + std::to_string(p.refill.value_or(p.limit)) +
-           " each " + duration_text(p.per.value_or(p.window));
+    text = std::to_string(p.capacity.value_or(p.limit)) + ", refilled by " +
+           std::to_string(p.refill.value_or(p.limit)) + " each " + duration_text(p.per.value_or(p.window));
   } else {
     text = std::to_string(p.limit) + " each " + duration_text(p.window);
   }

@@ -1,6 +1,7 @@
 // What the replay prints: plain text in aligned columns.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -73,11 +74,11 @@ inline void print_log(std::ostream& out, const log_facts& log) {
     out << counted(log.malformed, "malformed line") << " left out, the first is line " << log.first_malformed << '\n';
   }
   if (log.out_of_order > 0) {
-    out << counted(log.out_of_order, "line") << " out of order, put back where " << (log.out_of_order == 1 ? "it" : "they")
-        << " came in\n";
+    out << counted(log.out_of_order, "line") << " out of order, put back where "
+        << (log.out_of_order == 1 ? "it" : "they") << " came in\n";
   }
   if (log.late > 0) {
-    out << log.late << " of them too late for that: replayed as if they had come then\n";
+    out << log.late << " of them too late for that: replayed at the time already reached\n";
   }
 }
 
