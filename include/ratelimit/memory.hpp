@@ -58,16 +58,21 @@ class memory {
       return {.allowed = true, .now = now};
     }
     switch (what.algorithm) {
-      case algorithm_id::sliding_log:
-        return where.run<algorithm::sliding_log>(what, now);
-      case algorithm_id::sliding_counter:
-        return where.run<algorithm::sliding_counter>(what, now);
-      case algorithm_id::token_bucket:
-        return where.run<algorithm::token_bucket>(what, now);
-      case algorithm_id::fixed_window:
-        return where.run<algorithm::fixed_window>(what, now);
+      case algorithm_id::sliding_log: return where.run<algorithm::sliding_log>(what, now);
+      case algorithm_id::sliding_counter: return where.run<algorithm::sliding_counter>(what, now);
+      case algorithm_id::token_bucket: return where.run<algorithm::token_bucket>(what, now);
+      case algorithm_id::fixed_window: return where.run<algorithm::fixed_window>(what, now);
     }
     return {.error = errc::script};
+  }
+
+  // Forgets every key.
+  void clear() {
+    for (shard& s : shards_) {
+      const std::lock_guard lock{s.mutex};
+      s.index.clear();
+      s.entries.clear();
+    }
   }
 
   // Keys held now.

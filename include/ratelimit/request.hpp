@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <system_error>
 
@@ -52,6 +53,13 @@ template <class T>
 concept store = requires(T& where, const request& what, const deadline& until) {
   { where.run(what, until) } -> std::same_as<outcome>;
   { T::origin } -> std::convertible_to<source>;
+};
+
+// A store that also takes a batch: one outcome for each request, in order, each decided on its own.
+template <class T>
+concept batch_store = store<T> &&
+    requires(T& where, std::span<const request> what, std::span<outcome> out, const deadline& until) {
+  where.run_many(what, out, until);
 };
 
 }  // namespace ratelimit
