@@ -52,11 +52,11 @@ const ratelimit::fixed_window_options title_limit{
 const ratelimit::sliding_counter_options default_limit{
     .name = "default", .limit = 60, .window = 1min, .on_failure = fail::open, .by = scope::identity};
 
-// Which route asks which limit, by whom, where and for how much.
+// Which route asks which limit: who is counted, where, and for how much.
 template <ratelimit::store Store>
 void add_routes(httplib::Server& server, Store& store) {
-  using api_server::guarded, httplib::Request;
-  namespace pages = api_server::pages;
+  using namespace api_server;
+  using httplib::Request;
 
   const ratelimit::sliding_log discover{store, discover_limit};
   const ratelimit::sliding_counter trending{store, trending_limit};
@@ -64,24 +64,23 @@ void add_routes(httplib::Server& server, Store& store) {
   const ratelimit::fixed_window title{store, title_limit};
   const ratelimit::sliding_counter fallback{store, default_limit};
 
-  const auto by_account_and_region = [=](const Request& r) {
-    return discover.check(api_server::account(r), api_server::region(r, discover_limit.per_region));
+  // A limiter is cheap to copy: each route holds its own.
+  const auto ask_discover = [=](const Request& r) {
+    return discover.check(account(r), region(r, discover_limit.per_region));
   };
-  const auto by_account_and_size = [=](const Request& r) {
-    return search.check(api_server::account(r), {}, api_server::search_cost(r));
-  };
-  const auto by_default = [=](const Request& r) { return fallback.check(api_server::client(r)); };
+  const auto ask_trending = [=](const Request& r) { return trending.check(client(r)); };
+  const auto ask_search = [=](const Request& r) { return search.check(account(r), {}, search_cost(r)); };
+  const auto ask_title = [=](const Request& r) { return title.check(client(r)); };
+  const auto ask_default = [=](const Request& r) { return fallback.check(client(r)); };
 
   server.Get("/healthz", pages::health);  // no limit: who watches over the server must always get through
-  server.Get("/api/v1/discover", guarded(by_account_and_region, pages::discover));
-  server.Get("/api/v1/trending",
-             guarded([=](const Request& r) { return trending.check(api_server::client(r)); }, pages::trending));
-  server.Get("/api/v1/search", guarded(by_account_and_size, pages::search));
-  server.Get("/api/v1/titles/([0-9]{1,9})",
-             guarded([=](const Request& r) { return title.check(api_server::client(r)); }, pages::title));
-  server.Get("/api/v1/genres", guarded(by_default, pages::genres));
+  server.Get("/api/v1/discover", guarded(ask_discover, pages::discover));
+  server.Get("/api/v1/trending", guarded(ask_trending, pages::trending));
+  server.Get("/api/v1/search", guarded(ask_search, pages::search));
+  server.Get("/api/v1/titles/([0-9]{1,9})", guarded(ask_title, pages::title));
+  server.Get("/api/v1/genres", guarded(ask_default, pages::genres));
 
-  const httplib::Server::Handler elsewhere = guarded(by_default, pages::not_found);
+  const httplib::Server::Handler elsewhere = guarded(ask_default, pages::not_found);
   server.Get(".*", elsewhere).Post(".*", elsewhere).Put(".*", elsewhere).Patch(".*", elsewhere);
   server.Delete(".*", elsewhere).Options(".*", elsewhere);
 

@@ -11,7 +11,7 @@
 
 #include <httplib.h>
 
-#include <ratelimit/limiter.hpp>
+#include <ratelimit/ratelimit.hpp>
 
 #include "problem.hpp"
 

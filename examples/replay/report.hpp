@@ -78,7 +78,9 @@ inline void print_log(std::ostream& out, const log_facts& log) {
         << (log.out_of_order == 1 ? "it" : "they") << " came in\n";
   }
   if (log.late > 0) {
-    out << log.late << " of them too late for that: replayed at the time already reached\n";
+    out << log.late
+        << " of them too late for that, and replayed at the time already reached: a wrong time stamp, or parts "
+        << "of the log in the wrong order?\n";
   }
 }
 
