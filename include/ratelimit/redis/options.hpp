@@ -45,13 +45,13 @@ inline void require_valid(const redis_options& chosen) {
   if (chosen.unix_path.empty()) {
     if (chosen.host.empty()) refuse_option("host", "the value", "is empty");
     if (!std::all_of(chosen.host.begin(), chosen.host.end(), visible))
-      refuse_option("host", chosen.host, "holds a byte that is not visible ASCII");
+      refuse_option("host", "the value", "holds a byte that is not visible ASCII");
     if (chosen.port < 1 || chosen.port > 65535)
       refuse_option("port", std::to_string(chosen.port), "is not within 1 and 65535");
   }
   if (chosen.database < 0) refuse_option("database", std::to_string(chosen.database), "is negative");
   if (!std::all_of(chosen.client_name.begin(), chosen.client_name.end(), visible))
-    refuse_option("client_name", chosen.client_name, "holds a byte that is not visible ASCII");
+    refuse_option("client_name", "the value", "holds a byte that is not visible ASCII");
   if (chosen.connections < 1 || chosen.connections > 1000)
     refuse_option("connections", std::to_string(chosen.connections), "is not within 1 and 1000");
 }
