@@ -10,7 +10,6 @@
 
 #include <httplib.h>
 
-#include <ratelimit/http/headers.hpp>
 #include <ratelimit/ratelimit.hpp>
 
 #include "api_server/guard.hpp"

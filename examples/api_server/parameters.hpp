@@ -11,6 +11,7 @@
 
 #include <httplib.h>
 
+#include <ratelimit/http/client_address.hpp>
 #include <ratelimit/ratelimit.hpp>
 
 #include "problem.hpp"
@@ -36,10 +37,16 @@ inline std::string_view account(const httplib::Request& request) {
   throw problem{401, "X-API-Key: a known key is needed; this example knows key-of-ada, -ben, -cleo, -dan and -eve"};
 }
 
-// Who asks when nobody has to say who he is. Behind a proxy this is the proxy's address, and all clients would share
-// one quota: take the address out of a header there, but only out of one that your own proxy writes.
-inline const std::string& client(const httplib::Request& request) {
-  return request.remote_addr;
+// Who asks where no key is needed: an IPv4 address, or an IPv6 network. Behind a proxy of your own, list it here: or
+// else its address is all that is seen, and all clients share one quota. While the list is empty the header changes
+// nothing, since anybody can send it.
+inline std::string client(const httplib::Request& request) {
+  static const ratelimit::http::proxies trusted{};
+  std::string forwarded;
+  for (auto [line, end] = request.headers.equal_range("X-Forwarded-For"); line != end; ++line) {
+    forwarded.append(forwarded.empty() ? "" : ",").append(line->second);
+  }
+  return ratelimit::http::client_address(request.remote_addr, forwarded, trusted);
 }
 
 // Throws problem 400.
