@@ -68,7 +68,7 @@ TEST_CASE("a new day, a new pseudonym: at midnight UTC, not a microsecond before
   CHECK(hide(anna) == "9a95e1a53361b3acf603eafb");
 }
 
-TEST_CASE("other rotations count their own periods; time before the epoch rounds down") {
+TEST_CASE("other rotations count their own periods, and time before the epoch rounds down") {
   CHECK(pseudonym{secret, 1h, manual_clock{noon}}(anna) == "e68a1d83307c5e42238e2019");
   CHECK(pseudonym{secret, days{1}, manual_clock{time_point{0us}}}(anna) == "f79cb218c2cde2dc7473619e");
   CHECK(pseudonym{secret, days{1}, manual_clock{time_point{-1us}}}(anna) == "59f5ad0ab9c94a99049221bc");
@@ -118,7 +118,7 @@ TEST_CASE("the system's clock and a day are the defaults") {
   CHECK((hide(anna) == same(anna) || hide(anna) == same(anna)));
 }
 
-TEST_CASE("copies are equal and outlive the first; many threads may ask one") {
+TEST_CASE("copies are equal and outlive the first, and many threads may ask one") {
   auto first = std::make_unique<pseudonym<manual_clock>>(secret, days{1}, manual_clock{noon});
   const pseudonym<manual_clock> copy{*first};
   first.reset();
