@@ -1,6 +1,7 @@
 // Everything but pseudonym.hpp, which needs OpenSSL's libcrypto.
 #pragma once
 
+#include <ratelimit/all_of.hpp>
 #include <ratelimit/call.hpp>
 #include <ratelimit/clock.hpp>
 #include <ratelimit/decision.hpp>

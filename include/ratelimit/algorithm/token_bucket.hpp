@@ -39,18 +39,20 @@ struct token_bucket {
     return s.tokens >= numbers.limit ? full : s;
   }
 
-  static outcome step(const rule& numbers, state& stored, operation op, std::int64_t now, std::int64_t cost) {
+  // `open`: no block refuses the call.
+  static outcome step(const request& what, operation op, state& stored, std::int64_t now, bool open) {
+    const rule& numbers = what.numbers;
     state s = look(numbers, stored, now);
-    const bool fits = cost <= s.tokens;
-    if (op == operation::take && fits) {
-      s.tokens -= cost;
+    const bool fits = what.cost <= s.tokens;
+    if (op == operation::take && fits && open) {
+      s.tokens -= what.cost;
       stored = s;
     } else if (op == operation::refund) {
-      s.tokens += std::min(cost, numbers.limit - s.tokens);
+      s.tokens += std::min(what.cost, numbers.limit - s.tokens);
       if (s.tokens == numbers.limit) s.fraction = 0;
       stored = s.tokens == numbers.limit ? state{} : s;
     }
-    return {.allowed = fits, .now = now, .view = {s.tokens, s.fraction, s.last}};
+    return {.allowed = fits && open, .now = now, .view = {s.tokens, s.fraction, s.last}};
   }
 
   static bool empty(const state& s) { return !s.seen; }
