@@ -178,7 +178,7 @@ class memory {
       auto found = find(what.key);
       // What lies ahead of the clock would else be kept for longer than its lifetime.
       if (found != entries.end() && steady::now() >= found->dies &&
-          (Algorithm::ahead(std::get<state>(found->state), now) || found->blocked > now)) {
+          (Algorithm::ahead(std::get<state>(found->state), now) || (found->blocked != 0 && found->blocked > now))) {
         forget(found);
         found = entries.end();
       }
