@@ -35,8 +35,8 @@ local function take(key, now, cost, _, window, _, blocked, start, count)
 end
 
 local function refund(key, now, cost, _, window, _, blocked, taken, start, count)
-  if taken and taken < start and start <= now then
-    return start, count -- the window that took it is over
+  if count == 0 or (taken and taken < start and start <= now) then
+    return start, count -- nothing to give back: the window that took it is over
   end
   return store(key, now, window, blocked, start, count - math.min(cost, count))
 end

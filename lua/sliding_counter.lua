@@ -42,12 +42,19 @@ local function take(key, now, cost, _, window, _, blocked, start, current, previ
 end
 
 local function refund(key, now, cost, _, window, _, blocked, taken, start, current, previous)
+  local given
   if taken and taken < start and start <= now then
     -- counted in the window before, or in one that no longer weighs
-    local given = taken >= start - window and math.min(cost, previous) or 0
-    return store(key, now, window, blocked, start, current, previous - given)
+    given = taken >= start - window and math.min(cost, previous) or 0
+    previous = previous - given
+  else
+    given = math.min(cost, current)
+    current = current - given
   end
-  return store(key, now, window, blocked, start, current - math.min(cost, current), previous)
+  if given == 0 then
+    return start, current, previous
+  end
+  return store(key, now, window, blocked, start, current, previous)
 end
 
 local function block(key, now, _, window, _, blocked, start, current, previous)

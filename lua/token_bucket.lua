@@ -52,6 +52,9 @@ local function take(key, now, cost, limit, window, refill, blocked, tokens, frac
 end
 
 local function refund(key, now, cost, limit, window, refill, blocked, _, tokens, fraction, last)
+  if tokens == limit then
+    return tokens, fraction, last
+  end
   tokens = math.min(tokens + cost, limit)
   if tokens == limit then
     fraction = 0

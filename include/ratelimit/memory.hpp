@@ -187,11 +187,11 @@ class memory {
       state& held = found == entries.end() ? unseen : std::get<state>(found->state);
       std::int64_t blocked = found == entries.end() ? 0 : found->blocked;
       const bool open = blocked == 0 || now >= blocked;
-      outcome seen = Algorithm::step(what, op, held, now, open);
+      auto seen = Algorithm::step(what, op, held, now, open);
       if (op == operation::block) blocked = std::max(now + what.cost, open ? now : blocked);
       seen.blocked = blocked;
 
-      if ((op == operation::take && seen.allowed) || op == operation::refund || op == operation::block) {
+      if (seen.wrote || op == operation::block) {
         if (blocked <= now) blocked = 0;
         if (Algorithm::empty(held) && blocked == 0) {
           forget(found);

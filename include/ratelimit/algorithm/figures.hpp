@@ -8,6 +8,11 @@
 
 namespace ratelimit::algorithm {
 
+// What one call came to, and whether it changed the state: a refund that has nothing to give back does not.
+struct step_outcome : outcome {
+  bool wrote = false;
+};
+
 // Times are waits in microseconds from the call's own time; 0 where there is nothing to wait for.
 struct figures {
   std::int64_t used = 0;

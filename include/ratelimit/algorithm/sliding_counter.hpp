@@ -34,23 +34,24 @@ struct sliding_counter {
   }
 
   // `open`: no block refuses the call.
-  static outcome step(const request& what, operation op, state& stored, std::int64_t now, bool open) {
+  static step_outcome step(const request& what, operation op, state& stored, std::int64_t now, bool open) {
     const rule& numbers = what.numbers;
     state s = look(numbers, stored, now);
     const bool fits = what.cost <= numbers.limit - used(numbers, s, now);
-    if (op == operation::take && fits && open) {
+    const bool takes = op == operation::take && fits && open;
+    std::int64_t given = 0;
+    if (takes) {
       s.current += what.cost;
-      stored = s;
+    } else if (op == operation::refund && what.taken && *what.taken < s.start && s.start <= now) {
+      // counted in the window before, or in one that no longer weighs
+      if (*what.taken >= s.start - numbers.window) given = std::min(what.cost, s.previous);
+      s.previous -= given;
     } else if (op == operation::refund) {
-      if (what.taken && *what.taken < s.start && s.start <= now) {
-        // counted in the window before, or in one that no longer weighs
-        if (*what.taken >= s.start - numbers.window) s.previous -= std::min(what.cost, s.previous);
-      } else {
-        s.current -= std::min(what.cost, s.current);
-      }
-      stored = s;
+      given = std::min(what.cost, s.current);
+      s.current -= given;
     }
-    return {.allowed = fits && open, .now = now, .view = {s.start, s.current, s.previous}};
+    if (takes || given > 0) stored = s;
+    return {{.allowed = fits && open, .now = now, .view = {s.start, s.current, s.previous}}, takes || given > 0};
   }
 
   static bool empty(const state& s) { return s.current == 0 && s.previous == 0; }

@@ -40,19 +40,17 @@ struct token_bucket {
   }
 
   // `open`: no block refuses the call.
-  static outcome step(const request& what, operation op, state& stored, std::int64_t now, bool open) {
+  static step_outcome step(const request& what, operation op, state& stored, std::int64_t now, bool open) {
     const rule& numbers = what.numbers;
     state s = look(numbers, stored, now);
     const bool fits = what.cost <= s.tokens;
-    if (op == operation::take && fits && open) {
-      s.tokens -= what.cost;
-      stored = s;
-    } else if (op == operation::refund) {
-      s.tokens += std::min(what.cost, numbers.limit - s.tokens);
-      if (s.tokens == numbers.limit) s.fraction = 0;
-      stored = s.tokens == numbers.limit ? state{} : s;
-    }
-    return {.allowed = fits && open, .now = now, .view = {s.tokens, s.fraction, s.last}};
+    const bool takes = op == operation::take && fits && open;
+    const bool gives = op == operation::refund && s.tokens < numbers.limit;
+    if (takes) s.tokens -= what.cost;
+    if (gives) s.tokens += std::min(what.cost, numbers.limit - s.tokens);
+    if (s.tokens == numbers.limit) s.fraction = 0;
+    if (takes || gives) stored = s.tokens == numbers.limit ? state{} : s;
+    return {{.allowed = fits && open, .now = now, .view = {s.tokens, s.fraction, s.last}}, takes || gives};
   }
 
   static bool empty(const state& s) { return !s.seen; }

@@ -202,7 +202,7 @@ return {fits and 1 or 0, now, blocked or 0, a, b, c, d}
 )lua"};
 
 inline constexpr script sliding_counter{
-    "sliding_counter", "65e278b5fbe1d5d774af4049e322e1ae7153a4d8",
+    "sliding_counter", "b47e08900503c3a6fde4ff4e14cef3844d165cfb",
     R"lua(-- floor(a * b / c) and the remainder, exact although a * b may leave the whole numbers a double can hold.
 -- For whole numbers 0 <= a < 2^53, 0 <= b <= 2^51, 0 < c < 2^49. A quotient of 2^53 or more is rounded.
 local function mul_div(a, b, c)
@@ -282,12 +282,19 @@ local function take(key, now, cost, _, window, _, blocked, start, current, previ
 end
 
 local function refund(key, now, cost, _, window, _, blocked, taken, start, current, previous)
+  local given
   if taken and taken < start and start <= now then
     -- counted in the window before, or in one that no longer weighs
-    local given = taken >= start - window and math.min(cost, previous) or 0
-    return store(key, now, window, blocked, start, current, previous - given)
+    given = taken >= start - window and math.min(cost, previous) or 0
+    previous = previous - given
+  else
+    given = math.min(cost, current)
+    current = current - given
   end
-  return store(key, now, window, blocked, start, current - math.min(cost, current), previous)
+  if given == 0 then
+    return start, current, previous
+  end
+  return store(key, now, window, blocked, start, current, previous)
 end
 
 local function block(key, now, _, window, _, blocked, start, current, previous)
@@ -339,7 +346,7 @@ return {fits and 1 or 0, now, blocked or 0, a, b, c, d}
 )lua"};
 
 inline constexpr script token_bucket{
-    "token_bucket", "abec669b6eb8f41b6b86fccb411385efb0fe9b02",
+    "token_bucket", "41aeb8d276343652682f72f29d941a062bd42572",
     R"lua(-- floor(a * b / c) and the remainder, exact although a * b may leave the whole numbers a double can hold.
 -- For whole numbers 0 <= a < 2^53, 0 <= b <= 2^51, 0 < c < 2^49. A quotient of 2^53 or more is rounded.
 local function mul_div(a, b, c)
@@ -429,6 +436,9 @@ local function take(key, now, cost, limit, window, refill, blocked, tokens, frac
 end
 
 local function refund(key, now, cost, limit, window, refill, blocked, _, tokens, fraction, last)
+  if tokens == limit then
+    return tokens, fraction, last
+  end
   tokens = math.min(tokens + cost, limit)
   if tokens == limit then
     fraction = 0
@@ -485,7 +495,7 @@ return {fits and 1 or 0, now, blocked or 0, a, b, c, d}
 )lua"};
 
 inline constexpr script fixed_window{
-    "fixed_window", "588ca9251ad73227f9df40d92947859aa42b655d",
+    "fixed_window", "357763c35d31fca206f6fc07f6d25f4a99e82746",
     R"lua(-- Writes a limit's whole state and its lifetime (ms) in one step, or deletes a state that says nothing. A block is the
 -- last eight bytes of the value: a little-endian double, the time it ends (microseconds).
 local function keep(key, now, blocked, value, life)
@@ -535,8 +545,8 @@ local function take(key, now, cost, _, window, _, blocked, start, count)
 end
 
 local function refund(key, now, cost, _, window, _, blocked, taken, start, count)
-  if taken and taken < start and start <= now then
-    return start, count -- the window that took it is over
+  if count == 0 or (taken and taken < start and start <= now) then
+    return start, count -- nothing to give back: the window that took it is over
   end
   return store(key, now, window, blocked, start, count - math.min(cost, count))
 end
@@ -590,7 +600,7 @@ return {fits and 1 or 0, now, blocked or 0, a, b, c, d}
 )lua"};
 
 inline constexpr script all_of{
-    "all_of", "b0eea547575188c243e080f6ef22136c966bf3d4",
+    "all_of", "7069f27b4023bb0e2aed04b07acc37fe489abd0d",
     R"lua(-- floor(a * b / c) and the remainder, exact although a * b may leave the whole numbers a double can hold.
 -- For whole numbers 0 <= a < 2^53, 0 <= b <= 2^51, 0 < c < 2^49. A quotient of 2^53 or more is rounded.
 local function mul_div(a, b, c)
@@ -816,12 +826,19 @@ local function take(key, now, cost, _, window, _, blocked, start, current, previ
 end
 
 local function refund(key, now, cost, _, window, _, blocked, taken, start, current, previous)
+  local given
   if taken and taken < start and start <= now then
     -- counted in the window before, or in one that no longer weighs
-    local given = taken >= start - window and math.min(cost, previous) or 0
-    return store(key, now, window, blocked, start, current, previous - given)
+    given = taken >= start - window and math.min(cost, previous) or 0
+    previous = previous - given
+  else
+    given = math.min(cost, current)
+    current = current - given
   end
-  return store(key, now, window, blocked, start, current - math.min(cost, current), previous)
+  if given == 0 then
+    return start, current, previous
+  end
+  return store(key, now, window, blocked, start, current, previous)
 end
 
 local function block(key, now, _, window, _, blocked, start, current, previous)
@@ -884,6 +901,9 @@ local function take(key, now, cost, limit, window, refill, blocked, tokens, frac
 end
 
 local function refund(key, now, cost, limit, window, refill, blocked, _, tokens, fraction, last)
+  if tokens == limit then
+    return tokens, fraction, last
+  end
   tokens = math.min(tokens + cost, limit)
   if tokens == limit then
     fraction = 0
@@ -934,8 +954,8 @@ local function take(key, now, cost, _, window, _, blocked, start, count)
 end
 
 local function refund(key, now, cost, _, window, _, blocked, taken, start, count)
-  if taken and taken < start and start <= now then
-    return start, count -- the window that took it is over
+  if count == 0 or (taken and taken < start and start <= now) then
+    return start, count -- nothing to give back: the window that took it is over
   end
   return store(key, now, window, blocked, start, count - math.min(cost, count))
 end
