@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <concepts>
 #include <cstdint>
 
 namespace ratelimit {
@@ -16,7 +17,12 @@ enum class fail : std::uint8_t {
 // The option on_failure. It has no default on purpose: an outage's outcome is chosen, never fallen into.
 class failure_choice {
  public:
-  failure_choice() = delete;  // on_failure is missing: choose fail::open, fail::closed or fail::local
+  // Not deleted: clang 14 would then call the options no match, and not say which of them is missing.
+  template <class Missing = fail>
+  failure_choice() {
+    static_assert(!std::same_as<Missing, fail>,
+                  "on_failure is missing: choose fail::open, fail::closed or fail::local");
+  }
   constexpr failure_choice(fail mode) noexcept : mode_{mode} {}
   constexpr operator fail() const noexcept { return mode_; }
 

@@ -33,17 +33,24 @@ struct sliding_counter {
     return {current, 0, 0};
   }
 
-  static outcome step(const rule& numbers, state& stored, operation op, std::int64_t now, std::int64_t cost) {
+  // `open`: no block refuses the call.
+  static outcome step(const request& what, operation op, state& stored, std::int64_t now, bool open) {
+    const rule& numbers = what.numbers;
     state s = look(numbers, stored, now);
-    const bool fits = cost <= numbers.limit - used(numbers, s, now);
-    if (op == operation::take && fits) {
-      s.current += cost;
+    const bool fits = what.cost <= numbers.limit - used(numbers, s, now);
+    if (op == operation::take && fits && open) {
+      s.current += what.cost;
       stored = s;
     } else if (op == operation::refund) {
-      s.current -= std::min(cost, s.current);
+      if (what.taken && *what.taken < s.start && s.start <= now) {
+        // counted in the window before, or in one that no longer weighs
+        if (*what.taken >= s.start - numbers.window) s.previous -= std::min(what.cost, s.previous);
+      } else {
+        s.current -= std::min(what.cost, s.current);
+      }
       stored = s;
     }
-    return {.allowed = fits, .now = now, .view = {s.start, s.current, s.previous}};
+    return {.allowed = fits && open, .now = now, .view = {s.start, s.current, s.previous}};
   }
 
   static bool empty(const state& s) { return s.current == 0 && s.previous == 0; }
