@@ -5,13 +5,12 @@ cmake_minimum_required(VERSION 3.18)
 set(here "${CMAKE_CURRENT_LIST_DIR}")
 set(constants "")
 
-# A script is its parts, one after the other, byte for byte.
-function(embed name)
-  set(text "")
-  foreach(part IN LISTS ARGN)
-    file(READ "${here}/${part}.lua" source)
-    string(APPEND text "${source}")
-  endforeach()
+function(read_part part out)
+  file(READ "${here}/${part}.lua" source)
+  set(${out} "${source}" PARENT_SCOPE)
+endfunction()
+
+function(add_constant name text)
   string(SHA1 sha "${text}")
   string(APPEND constants "
 inline constexpr script ${name}{
@@ -21,10 +20,37 @@ inline constexpr script ${name}{
   set(constants "${constants}" PARENT_SCOPE)
 endfunction()
 
+# The script for one limit: its parts, one after the other, byte for byte.
+macro(embed name)
+  set(text "")
+  foreach(part ${ARGN})
+    read_part(${part} source)
+    string(APPEND text "${source}")
+  endforeach()
+  add_constant(${name} "${text}")
+endmacro()
+
+# The script for several limits: each algorithm's file becomes a function that makes what the file defines.
+macro(embed_joint name)
+  read_part(mul_div text)
+  read_part(keep source)
+  string(APPEND text "${source}")
+  string(APPEND text "local make = {}\n")
+  foreach(part ${ARGN})
+    read_part(${part} source)
+    string(APPEND text "function make.${part}()\n${source}return look, take, refund, lifetime\nend\n")
+  endforeach()
+  read_part(${name} source)
+  string(APPEND text "${source}")
+  add_constant(${name} "${text}")
+endmacro()
+
 embed(sliding_log sliding_log check)
-embed(sliding_counter mul_div sliding_counter check)
-embed(token_bucket mul_div token_bucket check)
-embed(fixed_window fixed_window check)
+embed(compact_log compact_log check)
+embed(sliding_counter mul_div keep sliding_counter check)
+embed(token_bucket mul_div keep token_bucket check)
+embed(fixed_window keep fixed_window check)
+embed_joint(all_of sliding_log compact_log sliding_counter token_bucket fixed_window)
 
 file(CONFIGURE OUTPUT "${OUT}" CONTENT "// Generated from lua/ by lua/embed.cmake: change those files, then build the target ratelimit_scripts.
 #pragma once

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <system_error>
 
+#include <ratelimit/detail/integer.hpp>
+
 namespace ratelimit {
 
 // Microseconds since the Unix epoch: the only unit of time inside the library and its scripts.
@@ -16,6 +18,8 @@ using time_point = std::chrono::sys_time<std::chrono::microseconds>;
 enum class source : std::uint8_t {
   redis,          // counted by the Redis store
   memory,         // counted by the in-process store
+  deny_cache,     // a refusal this process remembers; the store was not asked again
+  local,          // the store could not be asked; fail::local counted in this process
   failed_open,    // the store could not be asked; fail::open let the call pass
   failed_closed,  // the store could not be asked; fail::closed refused it (answer 503, not 429)
   invalid,        // the call itself was malformed (see error); never sent
@@ -23,16 +27,13 @@ enum class source : std::uint8_t {
 
 constexpr std::string_view to_string(source from) noexcept {
   switch (from) {
-    case source::redis:
-      return "redis";
-    case source::memory:
-      return "memory";
-    case source::failed_open:
-      return "failed_open";
-    case source::failed_closed:
-      return "failed_closed";
-    case source::invalid:
-      return "invalid";
+    case source::redis: return "redis";
+    case source::memory: return "memory";
+    case source::deny_cache: return "deny_cache";
+    case source::local: return "local";
+    case source::failed_open: return "failed_open";
+    case source::failed_closed: return "failed_closed";
+    case source::invalid: return "invalid";
   }
   return "unknown";
 }
@@ -66,8 +67,23 @@ struct decision {
   std::chrono::microseconds window{0};
 
   // False when nobody counted: then used, remaining, reset_after and full_after say nothing.
-  bool counted() const noexcept { return from == source::redis || from == source::memory; }
+  bool counted() const noexcept {
+    return from == source::redis || from == source::memory || from == source::deny_cache || from == source::local;
+  }
+  // How full the quota is: 0 unused, 1 exhausted; above 1 after the limit was lowered.
+  double usage_ratio() const noexcept {
+    return limit > 0 ? static_cast<double>(used) / static_cast<double>(limit) : 0.0;
+  }
   explicit operator bool() const noexcept { return allowed; }
 };
+
+// Whether `a` binds the caller more than `b`: a refusal before anything else, the longest wait first and one that no
+// waiting ends before that; then the smallest share of its limit left; what nobody counted comes last.
+inline bool binds_before(const decision& a, const decision& b) noexcept {
+  if (a.allowed != b.allowed) return !a.allowed;
+  if (!a.allowed) return b.retry_after && (!a.retry_after || *a.retry_after > *b.retry_after);
+  if (a.counted() != b.counted()) return a.counted();
+  return detail::int128{a.remaining} * b.limit < detail::int128{b.remaining} * a.limit;
+}
 
 }  // namespace ratelimit

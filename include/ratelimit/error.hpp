@@ -23,9 +23,12 @@ enum class errc {
   script,            // any other error a script ended with, WRONGTYPE among them
   too_many_clients,  // the server's maxclients is reached
   // The call was malformed: nothing was sent.
-  invalid_identity,  // empty, or longer than 512 bytes
-  invalid_region,    // longer than 512 bytes
-  invalid_cost,      // negative
+  invalid_identity,    // empty, or longer than 512 bytes
+  invalid_region,      // longer than 512 bytes
+  invalid_cost,        // negative
+  invalid_limit,       // call::limit is not within 1 and 2^53 - 1, or given to an all_of
+  invalid_request_id,  // longer than 512 bytes
+  invalid_duration,    // a block's length is not within 1 us and 10 years
 };
 
 namespace detail {
@@ -36,36 +39,24 @@ class error_category final : public std::error_category {
 
   std::string message(int value) const override {
     switch (static_cast<errc>(value)) {
-      case errc::timeout:
-        return "timeout: no answer within the deadline";
-      case errc::refused:
-        return "refused: no connection to the server";
-      case errc::closed:
-        return "closed: the connection broke before the answer";
-      case errc::protocol:
-        return "protocol: the answer is not one of this library's scripts'";
-      case errc::permission:
-        return "permission: the server refused the credentials or the command";
-      case errc::out_of_memory:
-        return "out of memory: the server's maxmemory is reached";
-      case errc::read_only:
-        return "read-only: the server is a replica";
-      case errc::loading:
-        return "loading: the server is reading its data set";
-      case errc::busy:
-        return "busy: the server is running another script";
-      case errc::cluster:
-        return "cluster: the keys are served elsewhere, or by nobody";
-      case errc::script:
-        return "script error: the server ended the script with an error";
-      case errc::too_many_clients:
-        return "too many clients: the server's maxclients is reached";
-      case errc::invalid_identity:
-        return "invalid identity: empty, or longer than 512 bytes";
-      case errc::invalid_region:
-        return "invalid region: longer than 512 bytes";
-      case errc::invalid_cost:
-        return "invalid cost: negative";
+      case errc::timeout: return "timeout: no answer within the deadline";
+      case errc::refused: return "refused: no connection to the server";
+      case errc::closed: return "closed: the connection broke before the answer";
+      case errc::protocol: return "protocol: the answer is not one of this library's scripts'";
+      case errc::permission: return "permission: the server refused the credentials or the command";
+      case errc::out_of_memory: return "out of memory: the server's maxmemory is reached";
+      case errc::read_only: return "read-only: the server is a replica";
+      case errc::loading: return "loading: the server is reading its data set";
+      case errc::busy: return "busy: the server is running another script";
+      case errc::cluster: return "cluster: the keys are served elsewhere, or by nobody";
+      case errc::script: return "script error: the server ended the script with an error";
+      case errc::too_many_clients: return "too many clients: the server's maxclients is reached";
+      case errc::invalid_identity: return "invalid identity: empty, or longer than 512 bytes";
+      case errc::invalid_region: return "invalid region: longer than 512 bytes";
+      case errc::invalid_cost: return "invalid cost: negative";
+      case errc::invalid_limit: return "invalid limit: not within 1 and 2^53 - 1";
+      case errc::invalid_request_id: return "invalid request id: longer than 512 bytes";
+      case errc::invalid_duration: return "invalid duration: not within 1 us and 10 years";
     }
     return "unknown error " + std::to_string(value);
   }

@@ -1,12 +1,15 @@
 // Everything but pseudonym.hpp, which needs OpenSSL's libcrypto.
 #pragma once
 
+#include <ratelimit/all_of.hpp>
+#include <ratelimit/call.hpp>
 #include <ratelimit/clock.hpp>
 #include <ratelimit/decision.hpp>
 #include <ratelimit/error.hpp>
 #include <ratelimit/failure.hpp>
 #include <ratelimit/fixed_window.hpp>
 #include <ratelimit/memory.hpp>
+#include <ratelimit/observer.hpp>
 #include <ratelimit/redis.hpp>
 #include <ratelimit/sliding_counter.hpp>
 #include <ratelimit/sliding_log.hpp>

@@ -2,6 +2,8 @@
 // calls come evenly; otherwise off by as much as the previous window was uneven.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -18,7 +20,7 @@ struct sliding_counter_options {
   std::int64_t limit = 0;
   // Length of the window, 1 ms to 10 years, aligned to the epoch.
   period window{};
-  // fail::open or fail::closed when the store cannot be asked. No default.
+  // fail::open, fail::closed or fail::local: what happens when the store cannot be asked. No default.
   failure_choice on_failure;
   // What has a quota of its own; default: each identity in each region.
   scope by = scope::identity_and_region;
@@ -26,8 +28,16 @@ struct sliding_counter_options {
   region_limits per_region{};
   // How long one call may take, all in all; default 25 ms. What a store cannot bound, its own header says.
   period deadline = std::chrono::milliseconds{25};
+  // Refusals with a known wait that this process remembers, so that a client that hammers costs the store nothing;
+  // default 0: off. About 500 bytes each (deny_cache.hpp says what may be stale).
+  std::size_t deny_cache = 0;
+  // What fail::local may admit in this process, as a fraction of the limit, 0.001 to 1; default 1. With n processes
+  // take 1/n, or they admit n times the limit while the store is away.
+  double local_share = 1;
   // Decide and report, never deny: what would have been denied has would_deny set, and is not counted.
   bool shadow = false;
+  // Who is told of decisions (observer.hpp); default nobody.
+  ratelimit::observer observer{};
   // Before each key; at most 512 bytes, no braces.
   std::string prefix = "ratelimit:";
 };
@@ -45,14 +55,8 @@ class sliding_counter : public limiter<algorithm::sliding_counter, Store, Clock>
   static detail::settings settings(options chosen) {
     detail::require_count("limit", chosen.limit);
     detail::require_window("window", chosen.window);
-    return {.name = std::move(chosen.name),
-            .numbers = {.limit = chosen.limit, .window = chosen.window.count()},
-            .on_failure = chosen.on_failure,
-            .by = chosen.by,
-            .per_region = std::move(chosen.per_region),
-            .deadline = chosen.deadline,
-            .shadow = chosen.shadow,
-            .prefix = std::move(chosen.prefix)};
+    const rule numbers{.limit = chosen.limit, .window = chosen.window.count()};
+    return detail::settings_of<algorithm::sliding_counter>(std::move(chosen), numbers);
   }
 };
 

@@ -1,6 +1,8 @@
 // The exact limit: no trailing window ever holds more than `limit` units. Costs memory for each call in the window.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -10,6 +12,12 @@
 
 namespace ratelimit {
 
+// How Redis keeps the log; the decisions are the same. In memory there is but one way.
+enum class log_storage : std::uint8_t {
+  sorted_set,  // about 120 bytes a call
+  compact,     // a list of times: about 10 bytes a call, 30 from the first call on that costs more than 1
+};
+
 struct sliding_log_options {
   // Part of the key, and the policy's name in headers; at most 512 bytes. Two limits need two names.
   std::string name{};
@@ -17,7 +25,9 @@ struct sliding_log_options {
   std::int64_t limit = 0;
   // Length of the window, 1 ms to 10 years.
   period window{};
-  // fail::open or fail::closed when the store cannot be asked. No default.
+  // Default sorted_set. A log changed from one to the other begins empty.
+  log_storage storage = log_storage::sorted_set;
+  // fail::open, fail::closed or fail::local: what happens when the store cannot be asked. No default.
   failure_choice on_failure;
   // What has a quota of its own; default: each identity in each region.
   scope by = scope::identity_and_region;
@@ -25,8 +35,16 @@ struct sliding_log_options {
   region_limits per_region{};
   // How long one call may take, all in all; default 25 ms. What a store cannot bound, its own header says.
   period deadline = std::chrono::milliseconds{25};
+  // Refusals with a known wait that this process remembers, so that a client that hammers costs the store nothing;
+  // default 0: off. About 500 bytes each (deny_cache.hpp says what may be stale).
+  std::size_t deny_cache = 0;
+  // What fail::local may admit in this process, as a fraction of the limit, 0.001 to 1; default 1. With n processes
+  // take 1/n, or they admit n times the limit while the store is away.
+  double local_share = 1;
   // Decide and report, never deny: what would have been denied has would_deny set, and is not counted.
   bool shadow = false;
+  // Who is told of decisions (observer.hpp); default nobody.
+  ratelimit::observer observer{};
   // Before each key; at most 512 bytes, no braces.
   std::string prefix = "ratelimit:";
 };
@@ -44,14 +62,14 @@ class sliding_log : public limiter<algorithm::sliding_log, Store, Clock> {
   static detail::settings settings(options chosen) {
     detail::require_count("limit", chosen.limit);
     detail::require_window("window", chosen.window);
-    return {.name = std::move(chosen.name),
-            .numbers = {.limit = chosen.limit, .window = chosen.window.count()},
-            .on_failure = chosen.on_failure,
-            .by = chosen.by,
-            .per_region = std::move(chosen.per_region),
-            .deadline = chosen.deadline,
-            .shadow = chosen.shadow,
-            .prefix = std::move(chosen.prefix)};
+    const rule numbers{.limit = chosen.limit, .window = chosen.window.count()};
+    const bool compact = chosen.storage == log_storage::compact;
+    detail::settings made = detail::settings_of<algorithm::sliding_log>(std::move(chosen), numbers);
+    if (compact) {
+      made.algorithm = algorithm_id::compact_log;
+      made.tag = "compact";
+    }
+    return made;
   }
 };
 

@@ -2,6 +2,8 @@
 // lost or made.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <numeric>
 #include <string>
@@ -21,7 +23,7 @@ struct token_bucket_options {
   std::int64_t refill = 0;
   // 1 ms to 10 years.
   period per{};
-  // fail::open or fail::closed when the store cannot be asked. No default.
+  // fail::open, fail::closed or fail::local: what happens when the store cannot be asked. No default.
   failure_choice on_failure;
   // What has a quota of its own; default: each identity in each region.
   scope by = scope::identity_and_region;
@@ -29,8 +31,16 @@ struct token_bucket_options {
   region_limits per_region{};
   // How long one call may take, all in all; default 25 ms. What a store cannot bound, its own header says.
   period deadline = std::chrono::milliseconds{25};
+  // Refusals with a known wait that this process remembers, so that a client that hammers costs the store nothing;
+  // default 0: off. About 500 bytes each (deny_cache.hpp says what may be stale).
+  std::size_t deny_cache = 0;
+  // What fail::local may admit in this process, as a fraction of the limit, 0.001 to 1; default 1. With n processes
+  // take 1/n, or they admit n times the limit while the store is away.
+  double local_share = 1;
   // Decide and report, never deny: what would have been denied has would_deny set, and is not counted.
   bool shadow = false;
+  // Who is told of decisions (observer.hpp); default nobody.
+  ratelimit::observer observer{};
   // Before each key; at most 512 bytes, no braces.
   std::string prefix = "ratelimit:";
 };
@@ -50,15 +60,9 @@ class token_bucket : public limiter<algorithm::token_bucket, Store, Clock> {
     detail::require_count("refill", chosen.refill);
     detail::require_window("per", chosen.per);
     const std::int64_t common = std::gcd(chosen.refill, chosen.per.count());
-    return {
-        .name = std::move(chosen.name),
-        .numbers = {.limit = chosen.capacity, .window = chosen.per.count() / common, .refill = chosen.refill / common},
-        .on_failure = chosen.on_failure,
-        .by = chosen.by,
-        .per_region = std::move(chosen.per_region),
-        .deadline = chosen.deadline,
-        .shadow = chosen.shadow,
-        .prefix = std::move(chosen.prefix)};
+    const rule numbers{
+        .limit = chosen.capacity, .window = chosen.per.count() / common, .refill = chosen.refill / common};
+    return detail::settings_of<algorithm::token_bucket>(std::move(chosen), numbers);
   }
 };
 

@@ -3,10 +3,10 @@
 
 #include <hiredis/hiredis.h>
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <system_error>
-#include <tuple>
 #include <utility>
 
 #include <ratelimit/error.hpp>
@@ -19,9 +19,8 @@
 namespace ratelimit::detail {
 
 struct answer {
-  std::error_code error{};  // set: there is no reply
-  reply got{};
-  bool sent = true;  // false: the server certainly did not run the command, of which not every byte went out
+  std::error_code error{};  // set: the replies that were not handed over will not come
+  bool sent = true;         // false: the server certainly did not run the command, of which not every byte went out
 };
 
 // One user at a time. After an error the connection is closed, and open again only after dial().
@@ -43,18 +42,21 @@ class connection {
     return failed;
   }
 
-  answer ask(std::string_view command, const deadline& until) {
+  // Sends `commands`, and hands each of their replies to `take`, in order.
+  template <class Take>
+  answer ask(std::string_view commands, std::size_t replies, const deadline& until, Take take) {
     if (until.passed()) return {.error = errc::timeout, .sent = false};
-    answer made;
-    made.error = socket_.send(command, until);
-    made.sent = !made.error;
-    // A server that turns a client away says why before it closes, and its words may still be there to read.
-    if (made.error != errc::timeout) {
-      std::error_code failed;
-      std::tie(failed, made.got) = receive(until);
-      if (made.sent || !failed) made.error = failed;
+    const std::error_code unsent = socket_.send(commands, until);
+    answer made{.error = unsent, .sent = !unsent};
+    // A server that turns a client away says why before it closes, and its words, the only ones then, may still be
+    // there to read.
+    for (std::size_t left = replies; left > 0 && made.error != errc::timeout; --left) {
+      const auto [failed, got] = receive(until);
+      if (!failed) take(*got);
+      made.error = unsent && (failed || left > 1) ? unsent : failed;
+      if (failed || unsent) break;
     }
-    if (made.error || !made.sent) close();
+    if (made.error || unsent) close();
     return made;
   }
 

@@ -44,26 +44,29 @@ class pool {
     }
   }
 
-  // Sends `command`, and hands the reply to `read`, which makes a Result of it. A Result has failed(std::error_code),
-  // for when there is no reply, and error(): a connection on which something out of step came is dropped.
-  template <class Result, class Read>
-  Result call(std::string_view command, const deadline& until, Read read) {
+  // Sends `commands` in one go, and hands each of their replies to `read`, in order, which returns the error it holds:
+  // a connection on which something out of step came is dropped. Returns why the replies not handed over will not come.
+  template <class Read>
+  std::error_code call(std::string_view commands, std::size_t replies, const deadline& until, Read read) {
     const lease link{current(), until};
-    if (!link) return Result::failed(errc::timeout);
-    bool fresh = !link->is_usable();
+    if (!link) return errc::timeout;
+    const bool fresh = !link->is_usable();
     if (fresh) {
-      if (const std::error_code failed = link->dial(options_, until)) return Result::failed(failed);
+      if (const std::error_code failed = link->dial(options_, until)) return failed;
     }
-    answer heard = link->ask(command, until);
-    // The server closed the idle connection at this very moment, before it had all of the command.
-    if (!fresh && !heard.sent && heard.error != errc::timeout) {
-      if (const std::error_code failed = link->dial(options_, until)) return Result::failed(failed);
-      heard = link->ask(command, until);
+    bool in_step = true;
+    const auto take = [&](const redisReply& got) {
+      const std::error_code error = read(got);
+      in_step = in_step && error != errc::protocol && error != errc::too_many_clients;
+    };
+    answer heard = link->ask(commands, replies, until, take);
+    // The server closed the idle connection at this very moment, before it had all of the only command.
+    if (!fresh && !heard.sent && replies == 1 && heard.error && heard.error != errc::timeout) {
+      if (const std::error_code failed = link->dial(options_, until)) return failed;
+      heard = link->ask(commands, replies, until, take);
     }
-    if (heard.error) return Result::failed(heard.error);
-    Result made = read(*heard.got);
-    if (made.error() == errc::protocol || made.error() == errc::too_many_clients) link->close();
-    return made;
+    if (!in_step) link->close();
+    return heard.error;
   }
 
  private:

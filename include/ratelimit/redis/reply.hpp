@@ -3,6 +3,9 @@
 
 #include <hiredis/hiredis.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string_view>
 
@@ -44,6 +47,19 @@ inline std::string_view text_of(const redisReply& from) noexcept {
 }
 inline bool is_error(const redisReply& from) noexcept {
   return from.type == REDIS_REPLY_ERROR;
+}
+
+// An array of exactly `count` integers.
+inline bool holds_integers(const redisReply& from, std::size_t count) noexcept {
+  if (from.type != REDIS_REPLY_ARRAY || from.elements != count) return false;
+  return std::all_of(from.element, from.element + count,
+                     [](const redisReply* one) { return one->type == REDIS_REPLY_INTEGER; });
+}
+inline std::int64_t integer_at(const redisReply& from, std::size_t index) noexcept {
+  return from.element[index]->integer;
+}
+inline bool is_flag(const redisReply& from, std::size_t index) noexcept {
+  return integer_at(from, index) == 0 || integer_at(from, index) == 1;
 }
 
 // An error reply's first word says what kind it is.

@@ -1,0 +1,193 @@
+// Numbers that leave 32 bits, 14 digits, or the whole numbers of a double.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "rows.hpp"
+
+namespace {
+
+using namespace recipes;
+
+constexpr std::int64_t most = (std::int64_t{1} << 53) - 1;
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("Fifteen digits are counted to the unit", "[recipes]", on_memory, on_redis) {
+  TestType b;
+  // W0 is 840 s into its hour.
+  follow(b, fixed_window(b, 1'000'000'000'000'000, 1h),
+         {{0s, take(99'999'999'999'999), pass(99'999'999'999'999, 900'000'000'000'001, 2760s, 2760s)},
+          {0s, take(100'000'000'000'000), pass(199'999'999'999'999, 800'000'000'000'001, 2760s, 2760s)},
+          {0s, take(100'000'000'000'001), pass(300'000'000'000'000, 700'000'000'000'000, 2760s, 2760s)}});
+  follow(b, fixed_window(b, most, 1h, "most"),
+         {{0s, take(1), pass(1, 9'007'199'254'740'990, 2760s, 2760s)},
+          {0s, take(most - 1), pass(most, 0, 2760s, 2760s)},
+          {0s, take(1), deny(most, 0, 2760s, 2760s, 2760s)}});
+}
+
+// A wait below a second, below a millisecond too, is not cut to 0, and a denial is told by its own field.
+TEMPLATE_TEST_CASE("A short wait stays a wait", "[recipes]", on_memory, on_redis) {
+  TestType b;
+  const microseconds all = TestType::second, ms = all / 1000us * 1us;
+  follow(b, token_bucket(b, 3, 1, all),
+         {{0us, take(), pass(1, 2, all, all)},
+          {0us, take(), pass(2, 1, all, 2 * all)},
+          {0us, take(), pass(3, 0, all, 3 * all)},
+          {900 * ms, take(), deny(3, 0, 100 * ms, 100 * ms, 2100 * ms)},
+          {999 * ms, take(), deny(3, 0, ms, ms, 2001 * ms)},
+          {all - 1us, take(), deny(3, 0, 1us, 1us, 2 * all + 1us)},
+          {all, take(), pass(3, 0, all, 3 * all)}});
+}
+
+TEMPLATE_TEST_CASE("A limit above 32 bits is honoured to the unit", "[recipes]", on_memory, on_redis) {
+  TestType b;
+  // W0 is 351 960 s before the end of its 30 days.
+  follow(b, fixed_window(b, 30'000'000'000, 30 * 24h),
+         {{0s, take(4'230'196'224), pass(4'230'196'224, 25'769'803'776, 351'960s, 351'960s)},
+          {0s, take(25'769'803'776), pass(30'000'000'000, 0, 351'960s, 351'960s)},
+          {0s, take(), deny(30'000'000'000, 0, 351'960s, 351'960s, 351'960s)}});
+  follow(b, fixed_window(b, most, 30 * 24h, "count"),
+         {{0s, take(2'147'483'648), pass(2'147'483'648, most - 2'147'483'648, 351'960s, 351'960s)},
+          {0s, take(2'147'483'648), pass(4'294'967'296, most - 4'294'967'296, 351'960s, 351'960s)},
+          {0s, take(10), pass(4'294'967'306, most - 4'294'967'306, 351'960s, 351'960s)}});
+}
+
+// Every algorithm, up to where limit * window has a hundred bits: not one unit too many, and the wait is exact.
+TEMPLATE_TEST_CASE("Each limit up to 2^53 - 1 is exact", "[recipes]", on_memory, on_redis) {
+  for (const std::int64_t limit : {std::int64_t{1} << 31, std::int64_t{1} << 32, (std::int64_t{1} << 32) + 5, most}) {
+    for (const ratelimit::period window : {ratelimit::period{60s}, ratelimit::period{std::chrono::years{10}}}) {
+      TestType b;
+      with_each(b, limit, window, [&](const auto& limiter, const char* tag) {
+        INFO(tag << ", limit " << limit << ", window " << window.count() << " us");
+        b.clock.set(w0);
+        const auto first = limiter.check("client", {}, limit - 1);
+        CHECK(first.allowed);
+        CHECK(first.limit == limit);
+        CHECK(first.used == limit - 1);
+        CHECK(first.remaining == 1);
+        CHECK_FALSE(limiter.check("client", {}, 2).allowed);
+        const auto second = limiter.check("client");
+        CHECK(second.allowed);
+        CHECK(second.used == limit);
+        CHECK(second.remaining == 0);
+
+        const auto above = limiter.check("client", {}, limit + 1);
+        CHECK_FALSE(above.allowed);
+        CHECK_FALSE(above.retry_after.has_value());
+        CHECK(above.used == limit);
+
+        const auto denied = limiter.check("client", {}, limit);
+        CHECK_FALSE(denied.allowed);
+        CHECK(denied.remaining == 0);
+        REQUIRE(denied.retry_after.has_value());
+        b.clock.set(w0 + *denied.retry_after - 1us);
+        CHECK_FALSE(limiter.check("client", {}, limit).allowed);
+        b.clock.set(w0 + *denied.retry_after);
+        const auto last = limiter.check("client", {}, limit);
+        CHECK(last.allowed);
+        CHECK(last.used == limit);
+        CHECK(last.remaining == 0);
+      });
+    }
+  }
+}
+
+// What a script works out in doubles beyond 2^53 is what 128-bit integers give in memory.
+TEST_CASE("Script and memory agree where limit times window leaves 2^53", "[recipes]") {
+  on_memory here;
+  on_redis there;
+  const ratelimit::period window = std::chrono::years{10};
+  const microseconds steps[] = {0us, 1us, 7919us, 1h, 4000h, 1us, 43'829h + 17us, 40'000h, 9'999h, 1us};
+  const auto same = [&](const auto& in_memory, const auto& on_server) {
+    time_point now = w0;
+    std::int64_t cost = most / 3;
+    for (const microseconds step : steps) {
+      now += step;
+      here.clock.set(now);
+      there.clock.set(now);
+      for (const std::int64_t units : {cost, std::int64_t{1}, most / 7, most}) {
+        INFO("at " << now.time_since_epoch().count() << " us, cost " << units);
+        CHECK(figures(in_memory.check("client", {}, units)) == figures(on_server.check("client", {}, units)));
+      }
+      cost = cost * 7 / 11 + 1;
+    }
+  };
+  same(sliding_log(here, most, window), sliding_log(there, most, window));
+  same(sliding_counter(here, most, window), sliding_counter(there, most, window));
+  same(token_bucket(here, most, most, window), token_bucket(there, most, most, window));
+  same(token_bucket(here, most, most - 2, 1ms, "quick"), token_bucket(there, most, most - 2, 1ms, "quick"));
+  same(fixed_window(here, most, window), fixed_window(there, most, window));
+}
+
+// lua/mul_div.lua against 128-bit integers, on its borders and over the whole range it promises.
+TEST_CASE("Multiply and divide beyond 2^53 is exact in a script", "[recipes]") {
+  using ratelimit::detail::int128;
+  auto& server = empty_server();
+  const std::string_view whole = ratelimit::detail::scripts::sliding_counter.source;
+  const std::string code = std::string{whole.substr(0, whole.find("-- Sliding counter"))} + R"(
+local told = {}
+for i = 1, #ARGV, 3 do
+  local quotient, rest = mul_div(tonumber(ARGV[i]), tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]))
+  told[#told + 1] = string.format('%.0f %.0f', quotient, rest)
+end
+return told)";
+
+  const std::int64_t as[] = {0, 1, 2, 67'108'863, 67'108'864, most / 2, most - 1, most};
+  const std::int64_t bs[] = {0, 1, 67'108'864, 60'000'000, (std::int64_t{1} << 51) - 1, std::int64_t{1} << 51};
+  const std::int64_t cs[] = {1, 2, 3, 1000, 60'000'000, 67'108'865, (std::int64_t{1} << 49) - 1};
+  std::vector<std::string> words{"EVAL", code, "0"}, expected;
+  const auto add = [&](std::int64_t a, std::int64_t b, std::int64_t c) {
+    const int128 quotient = int128{a} * b / c;
+    if (quotient > most) return;  // no amount of tokens or units is that large
+    for (const std::int64_t each : {a, b, c}) words.push_back(std::to_string(each));
+    expected.push_back(std::to_string(static_cast<std::int64_t>(quotient)) + " " +
+                       std::to_string(static_cast<std::int64_t>(int128{a} * b % c)));
+  };
+  for (const auto a : as)
+    for (const auto b : bs)
+      for (const auto c : cs) add(a, b, c);
+  std::minstd_rand random{20'240'229};
+  const auto upto = [&](int bits) {
+    const auto value = (static_cast<std::uint64_t>(random()) << 31 ^ random()) & ((std::uint64_t{1} << bits) - 1);
+    return static_cast<std::int64_t>(value >> random() % static_cast<unsigned>(bits));
+  };
+  for (int i = 0; i < 50'000; ++i) add(upto(53), upto(51), std::max<std::int64_t>(upto(49), 1));
+
+  const auto told = server.command(words);
+  REQUIRE(told.items.size() == expected.size());
+  CHECK(expected.size() > 20'000);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    if (told.items[i].text == expected[i]) continue;
+    FAIL_CHECK(words[3 + 3 * i] << " * " << words[4 + 3 * i] << " / " << words[5 + 3 * i] << " gave "
+                                << told.items[i].text << " instead of " << expected[i]);
+  }
+}
+
+// The log's entries carry the units taken before them; before that count leaves 2^53 the script begins it anew.
+TEMPLATE_TEST_CASE("A log that has taken more than 2^53 units goes on exactly", "[recipes]", on_memory, on_redis) {
+  TestType b;
+  const std::int64_t half = std::int64_t{1} << 52, quarter = half / 2;
+  const auto log = sliding_log(b, most, 100s);
+  follow(b, log,
+         {{0s, take(half), pass(half, half - 1, 100s, 100s)},
+          {50s, take(quarter), pass(half + quarter, quarter - 1, 50s, 100s)},
+          {60s, take(7), pass(half + quarter + 7, quarter - 8, 40s, 100s)}});
+  // 2^52 + 2^51 + 7 + 2^52 - 1 units were taken ever: the first of the three is out.
+  follow(b, log,
+         {{100s, take(half - 1), pass(half - 1 + quarter + 7, quarter - 7, 50s, 100s)},
+          {100s, take(quarter - 6), deny(half - 1 + quarter + 7, quarter - 7, 50s, 50s, 100s)},
+          {149s, take(1), pass(half + quarter + 7, quarter - 8, 1s, 100s)}});
+  if constexpr (TestType::origin == ratelimit::source::redis) {
+    const auto entries = b.server.command({"ZRANGE", "ratelimit:log:recipe:{client}:eu", "0", "-1"});
+    std::vector<std::string> members;
+    for (const auto& one : entries.items) members.push_back(one.text);
+    CHECK(members == std::vector<std::string>{"0000000000000000:2251799813685248", "2251799813685248:7",
+                                              "2251799813685255:4503599627370495", "6755399441055750"});
+  }
+  follow(b, log,
+         {{150s, peek(), pass(half + 7, half - 8, 10s, 99s)},
+          {150s, refund(2), pass(half + 5, half - 6, 10s, 50s)},
+          {160s, peek(), pass(half - 2, half + 1, 40s, 40s)},
+          {200s, peek(), untouched(most)}});
+}
