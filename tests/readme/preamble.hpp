@@ -11,8 +11,9 @@ using ratelimit::fail;
 inline ratelimit::redis redis{"redis://127.0.0.1:6379"};
 inline ratelimit::sliding_log limiter{redis, {.name = "readme", .limit = 3, .window = 10s, .on_failure = fail::open}};
 inline std::string_view identity, region, peer, forwarded_for;
-inline struct {
+struct response_of_any_framework {
   int status = 200;
   void set_header(const std::string&, const std::string&) {}
   void set_content(const std::string&, const char*) {}
-} response;
+};
+inline response_of_any_framework response;
