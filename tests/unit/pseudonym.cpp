@@ -89,18 +89,18 @@ TEST_CASE("the first of several secrets makes the pseudonyms, all of them find")
 }
 
 TEST_CASE("short, missing and oversized secrets are refused, and not shown") {
-  CHECK(error_of({}) == "pseudonym: no secret");
-  CHECK(error_of({""}) == "pseudonym: secret 1 of 1 has 0 bytes, not 16 to 65536");
-  CHECK(error_of({"0123456789abcde"}) == "pseudonym: secret 1 of 1 has 15 bytes, not 16 to 65536");
-  CHECK(error_of({secret, "hunter2"}) == "pseudonym: secret 2 of 2 has 7 bytes, not 16 to 65536");
-  CHECK(error_of({std::string(65'537, 'x')}) == "pseudonym: secret 1 of 1 has 65537 bytes, not 16 to 65536");
+  CHECK(error_of({}) == "ratelimit: secrets: none is given");
+  CHECK(error_of({""}) == "ratelimit: secret 1 of 1: 0 bytes are not within 16 and 65536");
+  CHECK(error_of({"0123456789abcde"}) == "ratelimit: secret 1 of 1: 15 bytes are not within 16 and 65536");
+  CHECK(error_of({secret, "hunter2"}) == "ratelimit: secret 2 of 2: 7 bytes are not within 16 and 65536");
+  CHECK(error_of({std::string(65'537, 'x')}) == "ratelimit: secret 1 of 1: 65537 bytes are not within 16 and 65536");
   CHECK(error_of({std::string(65'536, 'x'), secret}) == "accepted");
   CHECK_THROWS_AS(pseudonym{"hunter2"}, std::invalid_argument);
 }
 
 TEST_CASE("a rotation below one second is refused") {
-  CHECK(error_of({secret}, 0s) == "pseudonym: rotation is not at least 1 s: 0");
-  CHECK(error_of({secret}, -1s) == "pseudonym: rotation is not at least 1 s: -1");
+  CHECK(error_of({secret}, 0s) == "ratelimit: rotation: 0s is not at least 1 s");
+  CHECK(error_of({secret}, -1s) == "ratelimit: rotation: -1s is not at least 1 s");
   CHECK(error_of({secret}, 1s) == "accepted");
 }
 
