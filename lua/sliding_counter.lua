@@ -2,16 +2,20 @@
 -- used = current + floor(previous * (window - elapsed) / window).
 --
 -- KEYS[1]  a string of three little-endian doubles: the current window's start (microseconds), the units taken in it,
---          the units taken in the window before
+--          the units taken in the window before; and a block (keep.lua)
 -- reply    start, current, previous
 local function look(key, _, now, cost, limit, window)
   local start = now - now % window
   local stored = redis.call('GET', key)
   if not stored then
-    return cost <= limit, start, 0, 0
+    return cost <= limit, nil, start, 0, 0
   end
-  local first, current, previous = struct.unpack('<ddd', stored)
+  local first, current, previous, rest = struct.unpack('<ddd', stored)
+  local blocked = rest <= #stored and struct.unpack('<d', stored, rest)
   first = first - first % window
+  if current + previous == 0 then
+    first = start
+  end
   if first >= start then
     start = first
   elseif start - first == window then
@@ -21,24 +25,42 @@ local function look(key, _, now, cost, limit, window)
   end
   local elapsed = math.max(now, start) - start
   local weighted = mul_div(previous, window - elapsed, window)
-  return cost <= limit - current - weighted, start, current, previous
+  return cost <= limit - current - weighted and not (blocked and now < blocked), blocked, start, current, previous
 end
 
 -- To the end of the next window: until then the current one still weighs.
-local function lifetime(now, _, window, _, start)
-  return math.ceil(math.min(start + 2 * window - now, 2 * window) / 1000)
+local function lifetime(now, _, window, _, blocked, start, current, previous)
+  local life = current + previous > 0 and math.min(start + 2 * window - now, 2 * window) or 0
+  return math.ceil(math.max(life, blocked and blocked - now or 0) / 1000)
 end
 
-local function take(key, now, cost, limit, window, refill, start, current, previous)
-  current = current + cost
-  redis.call('SET', key, struct.pack('<ddd', start, current, previous), 'PX', lifetime(now, limit, window, refill, start))
+local function store(key, now, window, blocked, start, current, previous)
+  keep(key, now, blocked, struct.pack('<ddd', start, current, previous),
+    lifetime(now, nil, window, nil, nil, start, current, previous))
   return start, current, previous
 end
 
-local function refund(key, now, cost, limit, window, refill, start, current, previous)
-  if cost < current or previous > 0 then
-    return take(key, now, -math.min(cost, current), limit, window, refill, start, current, previous)
+local function take(key, now, cost, _, window, _, _, start, current, previous)
+  return store(key, now, window, nil, start, current + cost, previous)
+end
+
+local function refund(key, now, cost, _, window, _, blocked, taken, start, current, previous)
+  local before = taken and taken < start and start <= now -- counted before this window began
+  if before and taken >= start - window then
+    cost = math.min(cost, previous)
+    previous = previous - cost
+  elseif before then
+    cost = 0 -- in a window that no longer weighs
+  else
+    cost = math.min(cost, current)
+    current = current - cost
   end
-  redis.call('DEL', key)
-  return start, 0, 0
+  if cost == 0 then
+    return start, current, previous
+  end
+  return store(key, now, window, blocked, start, current, previous)
+end
+
+local function block(key, now, _, window, _, blocked, start, current, previous)
+  return store(key, now, window, blocked, start, current, previous)
 end

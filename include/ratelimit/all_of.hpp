@@ -104,9 +104,11 @@ class all_of {
     std::vector<decision_type> verdicts(calls.size());
     std::vector<std::size_t> asked;
     std::vector<std::array<std::string, count>> keys;
+    std::vector<std::array<std::string, count>> ids;
     std::vector<questions> put;
     std::vector<request> what;
     keys.reserve(calls.size());
+    ids.reserve(calls.size());
     for (std::size_t i = 0; i < calls.size(); ++i) {
       if (const std::error_code bad = invalid(calls[i])) {
         verdicts[i] = uncounted(calls[i], source::invalid, bad);
@@ -114,7 +116,7 @@ class all_of {
       }
       auto& own = keys.emplace_back();
       each([&](auto n, const auto& limit) { own[n] = limit.key_for(calls[i]).view(); });
-      const questions q = put_all(operation::take, calls[i], own);
+      const questions q = put_all(operation::take, calls[i], own, ids.emplace_back(ids_for(calls[i], own)));
       for (const detail::question& part : q) what.push_back(part.what);
       put.push_back(q);
       asked.push_back(i);
@@ -155,7 +157,8 @@ class all_of {
     (std::make_index_sequence<count>{});
     std::array<std::string_view, count> views;
     std::transform(keys.begin(), keys.end(), views.begin(), [](const detail::key& k) { return k.view(); });
-    const questions put = put_all(op, c, views);
+    const auto ids = ids_for(c, views);
+    const questions put = put_all(op, c, views, ids);
     std::array<request, count> what;
     std::transform(put.begin(), put.end(), what.begin(), [](const detail::question& q) { return q.what; });
     std::array<outcome, count> seen;
@@ -163,14 +166,21 @@ class all_of {
     return settle(op, c, put, seen, until);
   }
 
+  template <class Keys>
+  std::array<std::string, count> ids_for(const call& c, const Keys& keys) const {
+    std::array<std::string, count> ids;
+    each([&](auto n, const auto& limit) { ids[n] = limit.id_for(c, keys[n]); });
+    return ids;
+  }
+
   // The call as it is put to the store, once for each limit. A cost that one limit can never admit is not counted by
   // the others either.
   template <class Keys>
-  questions put_all(operation op, const call& c, const Keys& keys) const {
+  questions put_all(operation op, const call& c, const Keys& keys, const std::array<std::string, count>& ids) const {
     questions put{};
     bool never = false;
     each([&](auto n, const auto& limit) {
-      put[n] = limit.put(op, c.cost, limit.numbers_for(c), keys[n]);
+      put[n] = limit.put(op, c.cost, limit.numbers_for(c), keys[n], ids[n]);
       never = never || (put[n].never && put[n].what.binding);
     });
     for (detail::question& q : put) {
@@ -239,7 +249,8 @@ class all_of {
     std::array<outcome, count> seen;
     each([&](auto n, const auto& limit) {
       if (limit.shared_->local)
-        local[n] = limit.put(op, c.cost, limit.shared_->local->share_of(put[n].what.numbers), put[n].what.key);
+        local[n] = limit.put(op, c.cost, limit.shared_->local->share_of(put[n].what.numbers), put[n].what.key,
+                             put[n].what.once);
       what[n] = local[n].what;
     });
     const bool never =

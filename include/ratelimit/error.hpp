@@ -23,10 +23,12 @@ enum class errc {
   script,            // any other error a script ended with, WRONGTYPE among them
   too_many_clients,  // the server's maxclients is reached
   // The call was malformed: nothing was sent.
-  invalid_identity,  // empty, or longer than 512 bytes
-  invalid_region,    // longer than 512 bytes
-  invalid_cost,      // negative
-  invalid_limit,     // call::limit is not within 1 and 2^53 - 1
+  invalid_identity,    // empty, or longer than 512 bytes
+  invalid_region,      // longer than 512 bytes
+  invalid_cost,        // negative
+  invalid_limit,       // call::limit is not within 1 and 2^53 - 1, or given to an all_of
+  invalid_request_id,  // longer than 512 bytes
+  invalid_duration,    // a block's length is not within 1 us and 10 years
 };
 
 namespace detail {
@@ -53,6 +55,8 @@ class error_category final : public std::error_category {
       case errc::invalid_region: return "invalid region: longer than 512 bytes";
       case errc::invalid_cost: return "invalid cost: negative";
       case errc::invalid_limit: return "invalid limit: not within 1 and 2^53 - 1";
+      case errc::invalid_request_id: return "invalid request id: longer than 512 bytes";
+      case errc::invalid_duration: return "invalid duration: not within 1 us and 10 years";
     }
     return "unknown error " + std::to_string(value);
   }

@@ -95,5 +95,19 @@ class key {
   std::size_t size_;
 };
 
+// The key that remembers a call's id, in the slot of the limit's own key. Allocates.
+inline std::string id_key(std::string_view limit_key, scope by, std::string_view id) {
+  std::array<char, 3 * max_key_part> encoded;
+  const char* const begin = encoded.data();
+  const char* const end = encode(id, encoded.data());
+  std::string key;
+  if (counts_identity(by)) {
+    key.append(limit_key);
+  } else {
+    key.append(1, '{').append(limit_key).append(1, '}');
+  }
+  return key.append("::").append(begin, end);
+}
+
 }  // namespace detail
 }  // namespace ratelimit

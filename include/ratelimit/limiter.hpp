@@ -67,15 +67,22 @@ class limiter {
     return answer(operation::refund, {identity, region, cost});
   }
 
+  // The same for units taken at a known time, the `at` of the decision that took them: then a window that has begun
+  // since gives nothing back.
+  decision refund(std::string_view identity, std::string_view region, std::int64_t cost, time_point taken) const {
+    return answer(operation::refund, {identity, region, cost}, taken.time_since_epoch().count());
+  }
+
+  // Refuses every call of this key for `length` from now, in all processes: after n failed logins, say. A block that
+  // ends later stays; reset lifts it. What was used stays used. Empty when done; otherwise why not.
+  std::error_code block(std::string_view identity, std::string_view region, period length) const {
+    if (length.count() < 1 || period{std::chrono::years{10}}.count() < length.count()) return errc::invalid_duration;
+    return change(operation::block, {identity, region}, length.count());
+  }
+
   // Forgets this key. Empty when done; otherwise why not.
   std::error_code reset(std::string_view identity, std::string_view region = {}) const {
-    const call c{identity, region};
-    if (const std::error_code bad = invalid(c)) return bad;
-    const detail::key key = key_for(c);
-    const request what{Algorithm::id, operation::reset, key.view(), shared_->options.numbers, 1, std::nullopt};
-    const std::error_code error = store_->run(what, deadline{shared_->options.deadline}).error;
-    if (shared_->denied) shared_->denied->forget(key.view());
-    return error;
+    return change(operation::reset, {identity, region}, 1);
   }
 
   // One pipeline for a batch: a decision for each call, in order, each decided on its own. The deadline is that of one
@@ -86,9 +93,11 @@ class limiter {
     std::vector<decision> answers(calls.size());
     std::vector<std::size_t> asked;
     std::vector<std::string> keys;
+    std::vector<std::string> ids;
     std::vector<request> what;
     std::vector<detail::question> questions;
     keys.reserve(calls.size());
+    ids.reserve(calls.size());
     for (std::size_t i = 0; i < calls.size(); ++i) {
       const rule numbers = numbers_for(calls[i]);
       if (const std::error_code bad = invalid(calls[i])) {
@@ -96,7 +105,8 @@ class limiter {
         continue;
       }
       keys.emplace_back(key_for(calls[i]).view());
-      questions.push_back(put(operation::take, calls[i].cost, numbers, keys.back()));
+      ids.emplace_back(id_for(calls[i], keys.back()));
+      questions.push_back(put(operation::take, calls[i].cost, numbers, keys.back(), ids.back()));
       what.push_back(questions.back().what);
       asked.push_back(i);
     }
@@ -124,7 +134,7 @@ class limiter {
   // What the copies of a limiter have in common.
   struct shared {
     explicit shared(detail::settings chosen)
-        : options{std::move(chosen)}, key_head{detail::key_head(options.prefix, Algorithm::tag, options.name)} {
+        : options{std::move(chosen)}, key_head{detail::key_head(options.prefix, options.tag, options.name)} {
       if (options.deny_cache > 0) denied.emplace(options.deny_cache);
       if (options.on_failure != fail::local) return;
       local.emplace(options.local_share);
@@ -145,28 +155,54 @@ class limiter {
     std::optional<local_fallback> local;
   };
 
-  detail::question put(operation op, std::int64_t cost, const rule& numbers, std::string_view key) const {
+  detail::question put(operation op, std::int64_t cost, const rule& numbers, std::string_view key,
+                       std::string_view id) const {
     const bool never = op != operation::refund && cost > numbers.limit;
     if (cost == 0 || never) op = operation::peek;
     const std::int64_t asked = never ? 1 : std::clamp<std::int64_t>(cost, 1, detail::max_exact);
-    return {{Algorithm::id, op, key, numbers, asked, clock_time(), !shared_->options.shadow}, never};
+    return {.what = {.algorithm = shared_->options.algorithm,
+                     .op = op,
+                     .key = key,
+                     .numbers = numbers,
+                     .cost = asked,
+                     .now = clock_time(),
+                     .binding = !shared_->options.shadow,
+                     .once = id,
+                     .once_for = id.empty() ? 0 : Algorithm::span(numbers)},
+            .never = never};
   }
 
   detail::key key_for(const call& c) const { return {shared_->key_head, shared_->options.by, c.identity, c.region}; }
 
-  decision answer(operation op, const call& c) const {
+  std::string id_for(const call& c, std::string_view key) const {
+    return c.request_id.empty() ? std::string{} : detail::id_key(key, shared_->options.by, c.request_id);
+  }
+
+  std::error_code change(operation op, const call& c, std::int64_t cost) const {
+    if (const std::error_code bad = invalid(c)) return bad;
+    const detail::key key = key_for(c);
+    const request what{shared_->options.algorithm, op, key.view(), numbers_for(c), cost, clock_time()};
+    const std::error_code error = store_->run(what, deadline{shared_->options.deadline}).error;
+    if (shared_->denied) shared_->denied->forget(key.view());
+    return error;
+  }
+
+  decision answer(operation op, const call& c, std::optional<std::int64_t> taken = {}) const {
     const auto started = std::chrono::steady_clock::now();
-    const decision d = enforce(decide(op, c, started));
+    const decision d = enforce(decide(op, c, taken, started));
     if (op != operation::peek) report(d, op, c, started);
     return d;
   }
 
-  decision decide(operation op, const call& c, std::chrono::steady_clock::time_point started) const {
+  decision decide(operation op, const call& c, std::optional<std::int64_t> taken,
+                  std::chrono::steady_clock::time_point started) const {
     const rule numbers = numbers_for(c);
     if (const std::error_code bad = invalid(c)) return uncounted(numbers, source::invalid, bad);
 
     const detail::key key = key_for(c);
-    const detail::question q = put(op, c.cost, numbers, key.view());
+    const std::string id = id_for(c, key.view());
+    detail::question q = put(op, c.cost, numbers, key.view(), id);
+    q.what.taken = taken;
     const bool takes = q.what.op == operation::take;
     std::optional<deny_cache>& denied = shared_->denied;
     const std::int64_t asked_at = denied ? cache_time(started) : 0;
@@ -197,9 +233,10 @@ class limiter {
     d.allowed = q.what.op == operation::refund || (seen.allowed && !q.never);
     d.from = from;
     d.used = f.used;
-    d.remaining = algorithm::remaining(q.what.numbers, f.used);
-    if (!d.allowed && !q.never) d.retry_after = microseconds{f.retry};
-    d.reset_after = microseconds{f.reset};
+    const std::int64_t held = seen.blocked != 0 ? std::max<std::int64_t>(seen.blocked - seen.now, 0) : 0;
+    d.remaining = held > 0 ? 0 : algorithm::remaining(q.what.numbers, f.used);
+    if (!d.allowed && !q.never) d.retry_after = microseconds{std::max(f.retry, held)};
+    d.reset_after = microseconds{std::max(f.reset, held)};
     d.full_after = microseconds{f.full};
     d.at = time_point{microseconds{seen.now}};
     return d;
@@ -211,7 +248,7 @@ class limiter {
     if (!shared_->local)
       return uncounted(numbers, shared_->options.on_failure == fail::open ? source::failed_open : source::failed_closed,
                        why);
-    const detail::question q = put(op, c.cost, shared_->local->share_of(numbers), asked.what.key);
+    const detail::question q = put(op, c.cost, shared_->local->share_of(numbers), asked.what.key, asked.what.once);
     decision d = conclude(q, shared_->local->run(q.what, until), source::local);
     d.error = why;
     return d;
@@ -244,7 +281,8 @@ class limiter {
 
   void report(const decision& d, operation op, const call& c, std::chrono::steady_clock::time_point started) const {
     const observer& told = shared_->options.observer;
-    if (told.decided) detail::tell(told.decided, observation{d, Algorithm::id, op, deadline::clock::now() - started});
+    if (told.decided)
+      detail::tell(told.decided, observation{d, shared_->options.algorithm, op, deadline::clock::now() - started});
     if (!told.near || op != operation::take || !d.allowed || d.would_deny || !d.counted()) return;
     const double edge = told.near_ratio * static_cast<double>(d.limit);
     if (static_cast<double>(d.used) >= edge && static_cast<double>(d.used - c.cost) < edge)
@@ -258,6 +296,7 @@ class limiter {
     if (counts_region(by) && c.region.size() > max_key_part) return errc::invalid_region;
     if (c.cost < 0) return errc::invalid_cost;
     if (c.limit && !detail::is_count(*c.limit)) return errc::invalid_limit;
+    if (c.request_id.size() > max_key_part) return errc::invalid_request_id;
     return {};
   }
 

@@ -53,7 +53,16 @@ class memory {
   outcome run(const request& what, const deadline&) {
     shard& where = shard_of(what.key);
     const std::lock_guard lock{where.mutex};
-    return where.run(what, what.op, time_of(what));
+    const std::int64_t now = time_of(what);
+    if (what.once.empty() || what.op != operation::take) return where.run(what, what.op, now);
+    const bool again = where.remembers(what, now);
+    outcome seen = where.run(what, again ? operation::peek : operation::take, now);
+    if (again) {
+      seen.allowed = true;
+    } else if (seen.allowed) {
+      where.remember(what, now);
+    }
+    return seen;
   }
 
   bool can_join(std::span<const request>) const noexcept { return true; }
@@ -84,20 +93,35 @@ class memory {
 
  private:
   using steady = std::chrono::steady_clock;
+  // 100 years in microseconds: what can be added to the monotonic clock without overflow.
+  static constexpr std::int64_t longest = std::int64_t{100} * 366 * 24 * 3600 * 1'000'000;
+
+  struct call_id {
+    std::int64_t first;  // when a call of this id was counted
+  };
   using any_state = std::variant<algorithm::sliding_log::state, algorithm::sliding_counter::state,
-                                 algorithm::token_bucket::state, algorithm::fixed_window::state>;
+                                 algorithm::token_bucket::state, algorithm::fixed_window::state, call_id>;
 
   struct entry {
     std::string key;
     any_state state;
     steady::time_point dies{};  // the end of the key's lifetime, as Redis would keep it
     std::int64_t due = 0;       // the same instant by the limiter's clock
+    std::int64_t blocked = 0;   // when a block ends; 0: there is none
+
+    void live(std::int64_t now, std::int64_t lifetime) {
+      dies = steady::now() + std::chrono::microseconds{std::min(lifetime, longest)};
+      due = now + lifetime;
+    }
   };
   using entries_list = std::list<entry>;
 
   static std::int64_t time_of(const request& what) {
     return what.now ? *what.now : system_clock{}.now().time_since_epoch().count();
   }
+
+  // Whether a block that ends at `blocked` is in force; 0 is no block, also before 1970.
+  static bool is_ahead(std::int64_t blocked, std::int64_t now) { return blocked != 0 && blocked > now; }
 
   // A part of the keys under a lock of its own; the entry used last stands first.
   struct shard {
@@ -143,7 +167,8 @@ class memory {
         return {.allowed = true, .now = now};
       }
       switch (what.algorithm) {
-        case algorithm_id::sliding_log: return run<algorithm::sliding_log>(what, op, now);
+        case algorithm_id::sliding_log:
+        case algorithm_id::compact_log: return run<algorithm::sliding_log>(what, op, now);
         case algorithm_id::sliding_counter: return run<algorithm::sliding_counter>(what, op, now);
         case algorithm_id::token_bucket: return run<algorithm::token_bucket>(what, op, now);
         case algorithm_id::fixed_window: return run<algorithm::fixed_window>(what, op, now);
@@ -156,33 +181,54 @@ class memory {
       using state = typename Algorithm::state;
       auto found = find(what.key);
       // What lies ahead of the clock would else be kept for longer than its lifetime.
-      if (found != entries.end() && Algorithm::ahead(std::get<state>(found->state), now) &&
-          steady::now() >= found->dies) {
+      if (found != entries.end() && steady::now() >= found->dies &&
+          (Algorithm::ahead(std::get<state>(found->state), now) || is_ahead(found->blocked, now))) {
         forget(found);
         found = entries.end();
       }
 
       state unseen;
       state& held = found == entries.end() ? unseen : std::get<state>(found->state);
-      const outcome seen = Algorithm::step(what.numbers, held, op, now, what.cost);
-      if ((op == operation::take && seen.allowed) || op == operation::refund) {
-        if (Algorithm::empty(held)) {
+      std::int64_t blocked = found == entries.end() ? 0 : found->blocked;
+      const bool open = !is_ahead(blocked, now);
+      auto [seen, wrote] = Algorithm::step(what, op, held, now, open);
+      if (op == operation::take && wrote) blocked = 0;  // it is over
+      if (op == operation::block) blocked = std::max(now + what.cost, open ? now : blocked);
+      seen.blocked = blocked;
+
+      if (wrote) {
+        if (Algorithm::empty(held) && !is_ahead(blocked, now)) {
           forget(found);
           return seen;
         }
-        const std::int64_t lifetime = Algorithm::lifetime(what.numbers, held, now);
+        std::int64_t lifetime = Algorithm::empty(held) ? 0 : Algorithm::lifetime(what.numbers, held, now);
+        if (is_ahead(blocked, now)) lifetime = std::max(lifetime, blocked - now);
         if (found == entries.end()) found = add(what.key, std::move(unseen));
-        found->dies = steady::now() + std::chrono::microseconds{std::min(lifetime, longest)};
-        found->due = now + lifetime;
+        found->blocked = blocked;
+        found->live(now, lifetime);
       }
       if (found != entries.end()) entries.splice(entries.begin(), entries, found);
       return seen;
+    }
+
+    // Whether a call of this id was counted within its span.
+    bool remembers(const request& what, std::int64_t now) {
+      const auto found = find(what.once);
+      if (found == entries.end()) return false;
+      const std::int64_t first = std::get<call_id>(found->state).first;
+      return now < first + what.once_for && (now >= first || steady::now() < found->dies);
+    }
+
+    void remember(const request& what, std::int64_t now) {
+      forget(find(what.once));
+      add(what.once, call_id{now})->live(now, what.once_for);
     }
   };
 
   shard& shard_of(std::string_view key) { return shards_[std::hash<std::string_view>{}(key) % shards_.size()]; }
 
-  // Looks at all, then takes all or none; the shards are locked in one order, whatever that of the keys.
+  // Looks at all, then takes all or none; the shards are locked in one order, whatever that of the keys. The id of the
+  // call is remembered beside the first key.
   void run_group(std::span<const request> what, std::span<outcome> out) {
     std::vector<shard*> shards;
     for (const request& r : what) shards.push_back(&shard_of(r.key));
@@ -193,18 +239,23 @@ class memory {
     for (shard* s : order) locks.emplace_back(s->mutex);
 
     const std::int64_t now = time_of(what.front());
+    const bool has_id = !what.front().once.empty();
+    const bool again = has_id && shards.front()->remembers(what.front(), now);
     bool go = true;
+    bool takes = false;
     for (std::size_t i = 0; i < what.size(); ++i) {
-      if (what[i].op != operation::take) continue;
-      out[i] = shards[i]->run(what[i], operation::peek, now);
+      const bool take = what[i].op == operation::take;
+      out[i] = shards[i]->run(what[i], take ? operation::peek : what[i].op, now);
+      if (!take) continue;
+      takes = true;
+      if (again) out[i].allowed = true;
       if (!out[i].allowed && what[i].binding) go = false;
     }
+    if (!takes || !go || again) return;
     for (std::size_t i = 0; i < what.size(); ++i)
-      if (what[i].op != operation::take || (go && out[i].allowed)) out[i] = shards[i]->run(what[i], what[i].op, now);
+      if (what[i].op == operation::take && out[i].allowed) out[i] = shards[i]->run(what[i], operation::take, now);
+    if (has_id) shards.front()->remember(what.front(), now);
   }
-
-  // 100 years in microseconds: what can be added to the monotonic clock without overflow.
-  static constexpr std::int64_t longest = std::int64_t{100} * 366 * 24 * 3600 * 1'000'000;
 
   std::vector<shard> shards_;
 };

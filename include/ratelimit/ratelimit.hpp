@@ -10,6 +10,7 @@
 #include <ratelimit/fixed_window.hpp>
 #include <ratelimit/memory.hpp>
 #include <ratelimit/observer.hpp>
+#include <ratelimit/redis.hpp>
 #include <ratelimit/sliding_counter.hpp>
 #include <ratelimit/sliding_log.hpp>
 #include <ratelimit/token_bucket.hpp>

@@ -15,12 +15,13 @@
 
 namespace ratelimit {
 
-enum class algorithm_id : std::uint8_t { sliding_log, sliding_counter, token_bucket, fixed_window };
+enum class algorithm_id : std::uint8_t { sliding_log, compact_log, sliding_counter, token_bucket, fixed_window };
 
 enum class operation : std::uint8_t {
   take,    // decide, and count when allowed
   peek,    // decide, change nothing
   refund,  // give back
+  block,   // refuse everything for a time
   reset,   // forget the key
 };
 
@@ -36,9 +37,14 @@ struct request {
   operation op;
   std::string_view key;  // encoded (key.hpp); at most a few kB
   rule numbers;
-  std::int64_t cost;                // at least 1
+  std::int64_t cost;                // at least 1; of a block, its length in microseconds
   std::optional<std::int64_t> now;  // microseconds since the epoch; empty: the store's own clock
   bool binding = true;              // in a group: a refusal refuses the others too
+  // A refund: when the units were taken; then nothing that a later window took is given back.
+  std::optional<std::int64_t> taken{};
+  // A call with an id: the key that remembers it, and for how long (microseconds). In a group, the first request's.
+  std::string_view once{};
+  std::int64_t once_for = 0;
 };
 
 // What a store answers. `view` is the state the algorithm decided on, after the call: the same numbers from every
@@ -47,6 +53,7 @@ struct outcome {
   std::error_code error{};  // set: nothing else is
   bool allowed = false;
   std::int64_t now = 0;
+  std::int64_t blocked = 0;  // when the key's block ends or ended; 0: there is none
   std::array<std::int64_t, 4> view{};
 };
 

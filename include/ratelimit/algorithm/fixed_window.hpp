@@ -30,17 +30,26 @@ struct fixed_window {
     return {current, 0};
   }
 
-  static outcome step(const rule& numbers, state& stored, operation op, std::int64_t now, std::int64_t cost) {
+  // `open`: no block refuses the call.
+  static stepped step(const request& what, operation op, state& stored, std::int64_t now, bool open) {
+    const rule& numbers = what.numbers;
     state s = look(numbers, stored, now);
-    const bool fits = cost <= numbers.limit - s.count;
-    if (op == operation::take && fits) {
-      s.count += cost;
-      stored = s;
-    } else if (op == operation::refund) {
-      s.count -= std::min(cost, s.count);
-      stored = s;
+    const bool fits = what.cost <= numbers.limit - s.count;
+    bool wrote = op == operation::block;
+    if (op == operation::take && fits && open) {
+      s.count += what.cost;
+      wrote = true;
+    } else if (op == operation::refund && s.count > 0 && !over(what, s, now)) {
+      s.count -= std::min(what.cost, s.count);
+      wrote = true;
     }
-    return {.allowed = fits, .now = now, .view = {s.start, s.count}};
+    if (wrote) stored = s;
+    return {{.allowed = fits && open, .now = now, .view = {s.start, s.count}}, wrote};
+  }
+
+  // The window that took what is given back is over.
+  static bool over(const request& what, const state& s, std::int64_t now) {
+    return what.taken && *what.taken < s.start && s.start <= now;
   }
 
   static bool empty(const state& s) { return s.count == 0; }

@@ -33,17 +33,25 @@ struct sliding_counter {
     return {current, 0, 0};
   }
 
-  static outcome step(const rule& numbers, state& stored, operation op, std::int64_t now, std::int64_t cost) {
+  // `open`: no block refuses the call.
+  static stepped step(const request& what, operation op, state& stored, std::int64_t now, bool open) {
+    const rule& numbers = what.numbers;
     state s = look(numbers, stored, now);
-    const bool fits = cost <= numbers.limit - used(numbers, s, now);
-    if (op == operation::take && fits) {
-      s.current += cost;
-      stored = s;
+    const bool fits = what.cost <= numbers.limit - used(numbers, s, now);
+    bool wrote = op == operation::block;
+    if (op == operation::take && fits && open) {
+      s.current += what.cost;
+      wrote = true;
     } else if (op == operation::refund) {
-      s.current -= std::min(cost, s.current);
-      stored = s;
+      const bool before = what.taken && *what.taken < s.start && s.start <= now;  // counted before this window began
+      const bool weighs = !before || *what.taken >= s.start - numbers.window;
+      std::int64_t& counted = before ? s.previous : s.current;
+      const std::int64_t given = weighs ? std::min(what.cost, counted) : 0;
+      counted -= given;
+      wrote = given > 0;
     }
-    return {.allowed = fits, .now = now, .view = {s.start, s.current, s.previous}};
+    if (wrote) stored = s;
+    return {{.allowed = fits && open, .now = now, .view = {s.start, s.current, s.previous}}, wrote};
   }
 
   static bool empty(const state& s) { return s.current == 0 && s.previous == 0; }

@@ -49,29 +49,32 @@ struct sliding_log {
     std::size_t gone_ = 0;
   };
 
-  static outcome step(const rule& numbers, state& log, operation op, std::int64_t now, std::int64_t cost) {
+  // `open`: no block refuses the call.
+  static stepped step(const request& what, operation op, state& log, std::int64_t now, bool open) {
+    const rule& numbers = what.numbers;
     const std::int64_t time = log.empty() ? now : std::max(now, log.newest().time);
     auto oldest = first_after(log, time - numbers.window);
     std::int64_t used = oldest == log.end() ? 0 : static_cast<std::int64_t>(log.newest().end() - oldest->start);
-    const bool fits = cost <= numbers.limit - used;
+    const bool fits = what.cost <= numbers.limit - used;
 
-    const bool takes = op == operation::take && fits;
-    if (takes || op == operation::refund) {
+    const bool takes = op == operation::take && fits && open;
+    const bool gives = op == operation::refund && used > 0;
+    if (takes || gives) {
       const std::uint64_t taken = log.empty() ? 0 : log.newest().end();
       log.drop_before(oldest);
-      if (takes) log.add({time, cost, taken});
-      used += takes ? cost : -give_back(log, cost);
+      if (takes) log.add({time, what.cost, taken});
+      used += takes ? what.cost : -give_back(log, what.cost);
       oldest = log.begin();
     }
 
-    outcome seen{.allowed = fits, .now = now, .view = {used}};
+    outcome seen{.allowed = fits && open, .now = now, .view = {used}};
     if (used > 0) {
       seen.view[1] = log.newest().time;
       seen.view[2] = time_of(log, oldest, std::max<std::int64_t>(used - numbers.limit + 1, 1));
     }
-    if (!fits && cost <= numbers.limit && op != operation::refund)
-      seen.view[3] = time_of(log, oldest, used - numbers.limit + cost);
-    return seen;
+    if (!fits && what.cost <= numbers.limit && op != operation::refund)
+      seen.view[3] = time_of(log, oldest, used - numbers.limit + what.cost);
+    return {seen, takes || gives || op == operation::block};
   }
 
   static bool empty(const state& s) { return s.empty(); }
@@ -87,7 +90,7 @@ struct sliding_log {
   static figures explain(const rule& numbers, const outcome& seen, std::int64_t cost) {
     const auto [used, newest, reset, retry] = seen.view;
     figures f{.used = used};
-    if (!seen.allowed && cost <= numbers.limit) f.retry = wait(numbers, retry, seen.now);
+    if (cost <= numbers.limit && cost > numbers.limit - used) f.retry = wait(numbers, retry, seen.now);
     if (used > 0) {
       f.reset = wait(numbers, reset, seen.now);
       f.full = wait(numbers, newest, seen.now);

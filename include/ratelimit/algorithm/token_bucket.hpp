@@ -27,11 +27,12 @@ struct token_bucket {
   };
 
   static state look(const rule& numbers, const state& stored, std::int64_t now) {
-    const state full{numbers.limit, 0, std::max(now, stored.seen ? stored.last : now), true};
+    const state full{numbers.limit, 0, now, true};
     if (!stored.seen) return full;
-    state s{std::max<std::int64_t>(stored.tokens, 0), std::min(stored.fraction, numbers.window - 1), full.last, true};
+    state s{std::max<std::int64_t>(stored.tokens, 0), std::min(stored.fraction, numbers.window - 1),
+            std::max(now, stored.last), true};
     if (now > stored.last) {
-      const auto gained = detail::int128{numbers.refill} * std::min(now - stored.last, max_elapsed) + s.fraction;
+      const auto gained = detail::int128{numbers.refill} * (now - stored.last) + s.fraction;
       if (gained / numbers.window >= numbers.limit) return full;
       s.tokens += static_cast<std::int64_t>(gained / numbers.window);
       s.fraction = static_cast<std::int64_t>(gained % numbers.window);
@@ -39,18 +40,22 @@ struct token_bucket {
     return s.tokens >= numbers.limit ? full : s;
   }
 
-  static outcome step(const rule& numbers, state& stored, operation op, std::int64_t now, std::int64_t cost) {
+  // `open`: no block refuses the call.
+  static stepped step(const request& what, operation op, state& stored, std::int64_t now, bool open) {
+    const rule& numbers = what.numbers;
     state s = look(numbers, stored, now);
-    const bool fits = cost <= s.tokens;
-    if (op == operation::take && fits) {
-      s.tokens -= cost;
-      stored = s;
-    } else if (op == operation::refund) {
-      s.tokens += std::min(cost, numbers.limit - s.tokens);
+    const bool fits = what.cost <= s.tokens;
+    bool wrote = op == operation::block;
+    if (op == operation::take && fits && open) {
+      s.tokens -= what.cost;
+      wrote = true;
+    } else if (op == operation::refund && s.tokens < numbers.limit) {
+      s.tokens += std::min(what.cost, numbers.limit - s.tokens);
       if (s.tokens == numbers.limit) s.fraction = 0;
-      stored = s.tokens == numbers.limit ? state{} : s;
+      wrote = true;
     }
-    return {.allowed = fits, .now = now, .view = {s.tokens, s.fraction, s.last}};
+    if (wrote) stored = s.tokens == numbers.limit ? state{} : s;
+    return {{.allowed = fits && open, .now = now, .view = {s.tokens, s.fraction, s.last}}, wrote};
   }
 
   static bool empty(const state& s) { return !s.seen; }
@@ -74,9 +79,6 @@ struct token_bucket {
   }
 
  private:
-  // 71 years: what a bucket gains in one call is counted over no more, so that the script's arithmetic stays exact.
-  static constexpr std::int64_t max_elapsed = std::int64_t{1} << 51;
-
   static std::int64_t fills_to(const rule& numbers, const state& s, std::int64_t units) {
     const auto missing = detail::int128{units - s.tokens} * numbers.window - s.fraction;
     return detail::ceil_div(missing, numbers.refill);

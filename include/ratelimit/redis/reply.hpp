@@ -1,0 +1,65 @@
+// A reply, and what an error reply means.
+#pragma once
+
+#include <hiredis/hiredis.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include <ratelimit/error.hpp>
+
+namespace ratelimit::detail {
+
+struct free_reply {
+  void operator()(redisReply* raw) const noexcept { freeReplyObject(raw); }
+};
+using reply = std::unique_ptr<redisReply, free_reply>;
+
+// The text of a string, a status or an error. It may hold NULs.
+inline std::string_view text_of(const redisReply& from) noexcept {
+  return {from.str, from.len};
+}
+inline bool is_error(const redisReply& from) noexcept {
+  return from.type == REDIS_REPLY_ERROR;
+}
+
+// An array of exactly `count` integers.
+inline bool holds_integers(const redisReply& from, std::size_t count) noexcept {
+  if (from.type != REDIS_REPLY_ARRAY || from.elements != count) return false;
+  return std::all_of(from.element, from.element + count,
+                     [](const redisReply* one) { return one->type == REDIS_REPLY_INTEGER; });
+}
+inline std::int64_t integer_at(const redisReply& from, std::size_t index) noexcept {
+  return from.element[index]->integer;
+}
+inline bool is_flag(const redisReply& from, std::size_t index) noexcept {
+  return integer_at(from, index) == 0 || integer_at(from, index) == 1;
+}
+
+// An error reply's first word says what kind it is.
+inline errc errc_of(std::string_view text) noexcept {
+  const std::string_view word = text.substr(0, text.find(' '));
+  const auto is_one_of = [word](auto... names) { return ((word == names) || ...); };
+  if (is_one_of("NOAUTH", "WRONGPASS", "NOPERM", "DENIED")) return errc::permission;
+  if (is_one_of("OOM")) return errc::out_of_memory;
+  if (is_one_of("READONLY")) return errc::read_only;
+  if (is_one_of("LOADING")) return errc::loading;
+  if (is_one_of("BUSY")) return errc::busy;
+  if (is_one_of("MOVED", "ASK", "CROSSSLOT", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN")) return errc::cluster;
+  if (text.starts_with("ERR max number of clients")) return errc::too_many_clients;
+  // A command that the ACL refuses to a script, and not to the client itself, is an ERR.
+  if (text.starts_with("ERR The user executing the script can't") || text.starts_with("ERR ACL failure in script"))
+    return errc::permission;
+  return errc::script;
+}
+
+// The same for the handshake, where whatever has no kind of its own is about the credentials or the database.
+inline errc handshake_errc_of(std::string_view text) noexcept {
+  const errc kind = errc_of(text);
+  return kind == errc::script ? errc::permission : kind;
+}
+
+}  // namespace ratelimit::detail

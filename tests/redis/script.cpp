@@ -1,0 +1,182 @@
+// What is sent for a request, and what is made of a reply: no server needed.
+#include <array>
+#include <limits>
+#include <memory>
+#include <ratelimit/redis/script.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "catch.hpp"
+
+namespace {
+
+using namespace ratelimit;
+using detail::named_by;
+
+constexpr auto max_exact = (std::int64_t{1} << 53) - 1;
+
+std::string command(const request& what, named_by name) {
+  std::string out;
+  detail::append_request(out, what, name);
+  return out;
+}
+
+std::string written(std::vector<std::string_view> words) {
+  std::string out = "*" + std::to_string(words.size()) + "\r\n";
+  for (const auto word : words) out += "$" + std::to_string(word.size()) + "\r\n" + std::string{word} + "\r\n";
+  return out;
+}
+
+// The reply that these bytes are, as hiredis reads it.
+detail::reply parsed(std::string_view text) {
+  const std::unique_ptr<redisReader, decltype(&redisReaderFree)> reader{redisReaderCreate(), redisReaderFree};
+  REQUIRE(redisReaderFeed(reader.get(), text.data(), text.size()) == REDIS_OK);
+  void* raw = nullptr;
+  REQUIRE(redisReaderGetReply(reader.get(), &raw) == REDIS_OK);
+  REQUIRE(raw != nullptr);
+  return detail::reply{static_cast<redisReply*>(raw)};
+}
+
+request asking(algorithm_id algorithm, operation op = operation::take) {
+  return {algorithm, op, "k", {100, 60'000'000, 7}, 1, std::nullopt};
+}
+
+}  // namespace
+
+TEST_CASE("a request as a command") {
+  const auto sha = detail::scripts::token_bucket.sha1;
+  request what{algorithm_id::token_bucket, operation::take, "ratelimit:bucket:x:{a}:b", {100, 60'000'000, 7}, 3, 12345};
+  const auto with = [&](std::string_view op, std::string_view now) {
+    return written({"EVALSHA", sha, "1", what.key, op, now, "3", "100", "60000000", "7"});
+  };
+  CHECK(command(what, named_by::sha1) == with("take", "12345"));
+  what.op = operation::peek;
+  CHECK(command(what, named_by::sha1) == with("peek", "12345"));
+  what.op = operation::refund;
+  what.now = std::nullopt;
+  CHECK(command(what, named_by::sha1) == with("refund", ""));
+  what.now = 0;
+  CHECK(command(what, named_by::sha1) == with("refund", "0"));
+  what.now = -max_exact;
+  CHECK(command(what, named_by::sha1) == with("refund", "-9007199254740991"));
+  CHECK(command(what, named_by::source) == written({"EVAL", detail::scripts::token_bucket.source, "1", what.key,
+                                                    "refund", "-9007199254740991", "3", "100", "60000000", "7"}));
+  what.op = operation::reset;
+  CHECK(command(what, named_by::sha1) == written({"DEL", what.key}));
+  CHECK(command(what, named_by::source) == written({"DEL", what.key}));
+}
+
+TEST_CASE("each algorithm has its script") {
+  for (const auto& [algorithm, code] : std::vector<std::pair<algorithm_id, detail::script>>{
+           {algorithm_id::sliding_log, detail::scripts::sliding_log},
+           {algorithm_id::sliding_counter, detail::scripts::sliding_counter},
+           {algorithm_id::token_bucket, detail::scripts::token_bucket},
+           {algorithm_id::fixed_window, detail::scripts::fixed_window}}) {
+    CHECK(detail::script_of(algorithm).name == code.name);
+  }
+}
+
+TEST_CASE("keys and numbers keep every byte and digit") {
+  const std::string key{"a\0b\r\n*1\r\n%s \xff", 14};
+  const request what{algorithm_id::fixed_window, operation::take, key, {max_exact, max_exact, 0}, max_exact, max_exact};
+  const std::string_view most = "9007199254740991";
+  CHECK(command(what, named_by::sha1) ==
+        written({"EVALSHA", detail::scripts::fixed_window.sha1, "1", key, "take", most, most, most, most, "0"}));
+  CHECK(detail::decimal{std::numeric_limits<std::int64_t>::min()}.view() == "-9223372036854775808");
+}
+
+TEST_CASE("a reply as an outcome") {
+  const auto check = [](algorithm_id algorithm, std::string_view text, bool allowed, std::int64_t now,
+                        std::array<std::int64_t, 4> view) {
+    CAPTURE(text);
+    const auto got = detail::read_reply(asking(algorithm), *parsed(text));
+    CHECK(got.result.error == std::error_code{});
+    CHECK(got.result.allowed == allowed);
+    CHECK(got.result.now == now);
+    CHECK(got.result.view == view);
+    CHECK_FALSE(got.unknown_script);
+  };
+  check(algorithm_id::sliding_log, "*6\r\n:1\r\n:1700000040000000\r\n:1\r\n:2\r\n:3\r\n:4\r\n", true, 1700000040000000,
+        {1, 2, 3, 4});
+  check(algorithm_id::sliding_counter, "*5\r\n:0\r\n:9\r\n:1\r\n:2\r\n:9007199254740991\r\n", false, 9,
+        {1, 2, max_exact, 0});
+  check(algorithm_id::token_bucket, "*5\r\n:1\r\n:-9\r\n:1\r\n:2\r\n:-3\r\n", true, -9, {1, 2, -3, 0});
+  check(algorithm_id::fixed_window, "*4\r\n:0\r\n:0\r\n:60000000\r\n:5\r\n", false, 0, {60'000'000, 5, 0, 0});
+
+  const auto reset = asking(algorithm_id::sliding_log, operation::reset);
+  CHECK(detail::read_reply(reset, *parsed(":0\r\n")).result.error == std::error_code{});
+  CHECK(detail::read_reply(reset, *parsed(":1\r\n")).result.allowed);
+}
+
+TEST_CASE("what is not an answer of the scripts is a protocol error, never a verdict") {
+  for (const std::string_view text : {
+           "$1\r\n1\r\n", "+OK\r\n", ":1\r\n", "$-1\r\n", "*-1\r\n", "*0\r\n", "*1\r\n:1\r\n", "*2\r\n:1\r\n:0\r\n",
+           "*3\r\n:1\r\n:0\r\n:0\r\n",                 // short
+           "*5\r\n:1\r\n:0\r\n:0\r\n:0\r\n:0\r\n",     // long
+           "*4\r\n:1\r\n:0\r\n:0\r\n$1\r\n0\r\n",      // a string
+           "*4\r\n:1\r\n:0\r\n:0\r\n$-1\r\n",          // a nil
+           "*4\r\n:1\r\n:0\r\n:0\r\n*1\r\n:0\r\n",     // an array
+           "*4\r\n$1\r\n1\r\n:0\r\n:0\r\n:0\r\n",      //
+           "*4\r\n:2\r\n:0\r\n:0\r\n:0\r\n",           // neither yes nor no
+           "*4\r\n:-1\r\n:0\r\n:0\r\n:0\r\n",          //
+           "*4\r\n:1\r\n:0\r\n:0\r\n-ERR inside\r\n",  //
+       }) {
+    CAPTURE(text);
+    const auto got = detail::read_reply(asking(algorithm_id::fixed_window), *parsed(text));
+    CHECK(got.result.error == errc::protocol);
+    CHECK_FALSE(got.result.allowed);
+    CHECK_FALSE(got.unknown_script);
+  }
+  const auto reset = asking(algorithm_id::fixed_window, operation::reset);
+  CHECK(detail::read_reply(reset, *parsed("+OK\r\n")).result.error == errc::protocol);
+  CHECK(detail::read_reply(reset, *parsed("*4\r\n:1\r\n:0\r\n:0\r\n:0\r\n")).result.error == errc::protocol);
+}
+
+TEST_CASE("what an error reply means") {
+  for (const auto& [text, kind] : std::vector<std::pair<std::string, errc>>{
+           {"NOAUTH Authentication required.", errc::permission},
+           {"WRONGPASS invalid username-password pair or user is disabled.", errc::permission},
+           {"NOPERM this user has no permissions to run the 'evalsha' command", errc::permission},
+           {"NOPERM this user has no permissions to access one of the keys used as arguments", errc::permission},
+           {"DENIED Redis is running in protected mode", errc::permission},
+           {"ERR The user executing the script can't run this command or subcommand script: 62, on @user_script:1.",
+            errc::permission},
+           {"ERR The user executing the script can't access at least one of the keys mentioned in the command "
+            "arguments script: 2c, on @user_script:1.",
+            errc::permission},
+           {"ERR ACL failure in script: User b has no permissions to run the 'get' command", errc::permission},
+           {"OOM command not allowed when used memory > 'maxmemory'. script: 2f, on @user_script:1.",
+            errc::out_of_memory},
+           {"READONLY You can't write against a read only replica. script: 2f, on @user_script:1.", errc::read_only},
+           {"LOADING Redis is loading the dataset in memory", errc::loading},
+           {"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.", errc::busy},
+           {"MOVED 3999 192.0.2.1:6381", errc::cluster},
+           {"ASK 3999 192.0.2.1:6381", errc::cluster},
+           {"CROSSSLOT Keys in request don't hash to the same slot", errc::cluster},
+           {"CLUSTERDOWN The cluster is down", errc::cluster},
+           {"TRYAGAIN Multiple keys request during rehashing of slot", errc::cluster},
+           {"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.", errc::cluster},
+           {"ERR max number of clients reached", errc::too_many_clients},
+           {"ERR max number of clients + cluster connections reached", errc::too_many_clients},
+           {"WRONGTYPE Operation against a key holding the wrong kind of value", errc::script},
+           {"ERR user_script:1: Script attempted to access nonexistent global variable 'foo'", errc::script},
+           {"ERR unknown command 'EVALSHA'", errc::script},
+           {"NOSCRIPT No matching script. Please use EVAL.", errc::script},
+           {"OOMS", errc::script},
+           {"BUSYKEY Target key name already exists.", errc::script},
+           {"OOM", errc::out_of_memory},
+           {"", errc::script},
+       }) {
+    CAPTURE(text);
+    const auto got = detail::read_reply(asking(algorithm_id::fixed_window), *parsed("-" + text + "\r\n"));
+    CHECK(got.result.error == kind);
+    CHECK_FALSE(got.result.allowed);
+    CHECK(got.unknown_script == text.starts_with("NOSCRIPT "));
+  }
+  CHECK(detail::handshake_errc_of("ERR DB index is out of range") == errc::permission);
+  CHECK(detail::handshake_errc_of("ERR AUTH <password> called without any password configured") == errc::permission);
+  CHECK(detail::handshake_errc_of("LOADING Redis is loading the dataset in memory") == errc::loading);
+  CHECK(detail::handshake_errc_of("ERR max number of clients reached") == errc::too_many_clients);
+}
