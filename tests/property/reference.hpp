@@ -59,9 +59,10 @@ count first_wait(count longest, const Predicate& holds) {
 class sliding_log {
  public:
   wide used(const numbers& n, count now) const {
+    const count edge = time(now) - n.window;
     wide sum = 0;
     for (const entry& e : entries_)
-      if (e.time > time(now) - n.window) sum += e.units;
+      if (e.time > edge) sum += e.units;
     return sum;
   }
 
