@@ -8,11 +8,6 @@
 
 namespace ratelimit::algorithm {
 
-// What one call came to, and whether it changed the state: a refund that has nothing to give back does not.
-struct step_outcome : outcome {
-  bool wrote = false;
-};
-
 // Times are waits in microseconds from the call's own time; 0 where there is nothing to wait for.
 struct figures {
   std::int64_t used = 0;
@@ -24,6 +19,12 @@ struct figures {
 inline std::int64_t remaining(const rule& numbers, std::int64_t used) noexcept {
   return std::max<std::int64_t>(numbers.limit - used, 0);
 }
+
+// What the C++ step of an algorithm answers, and whether the state is another one than before.
+struct stepped {
+  outcome seen{};
+  bool wrote = false;
+};
 
 // The three waits of a decision are one question: from when do so many units fit?
 template <class WaitFor>

@@ -34,24 +34,24 @@ struct sliding_counter {
   }
 
   // `open`: no block refuses the call.
-  static step_outcome step(const request& what, operation op, state& stored, std::int64_t now, bool open) {
+  static stepped step(const request& what, operation op, state& stored, std::int64_t now, bool open) {
     const rule& numbers = what.numbers;
     state s = look(numbers, stored, now);
     const bool fits = what.cost <= numbers.limit - used(numbers, s, now);
-    const bool takes = op == operation::take && fits && open;
-    std::int64_t given = 0;
-    if (takes) {
+    bool wrote = op == operation::block;
+    if (op == operation::take && fits && open) {
       s.current += what.cost;
-    } else if (op == operation::refund && what.taken && *what.taken < s.start && s.start <= now) {
-      // counted in the window before, or in one that no longer weighs
-      if (*what.taken >= s.start - numbers.window) given = std::min(what.cost, s.previous);
-      s.previous -= given;
+      wrote = true;
     } else if (op == operation::refund) {
-      given = std::min(what.cost, s.current);
-      s.current -= given;
+      const bool before = what.taken && *what.taken < s.start && s.start <= now;  // counted before this window began
+      const bool weighs = !before || *what.taken >= s.start - numbers.window;
+      std::int64_t& counted = before ? s.previous : s.current;
+      const std::int64_t given = weighs ? std::min(what.cost, counted) : 0;
+      counted -= given;
+      wrote = given > 0;
     }
-    if (takes || given > 0) stored = s;
-    return {{.allowed = fits && open, .now = now, .view = {s.start, s.current, s.previous}}, takes || given > 0};
+    if (wrote) stored = s;
+    return {{.allowed = fits && open, .now = now, .view = {s.start, s.current, s.previous}}, wrote};
   }
 
   static bool empty(const state& s) { return s.current == 0 && s.previous == 0; }

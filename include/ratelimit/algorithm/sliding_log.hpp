@@ -50,7 +50,7 @@ struct sliding_log {
   };
 
   // `open`: no block refuses the call.
-  static step_outcome step(const request& what, operation op, state& log, std::int64_t now, bool open) {
+  static stepped step(const request& what, operation op, state& log, std::int64_t now, bool open) {
     const rule& numbers = what.numbers;
     const std::int64_t time = log.empty() ? now : std::max(now, log.newest().time);
     auto oldest = first_after(log, time - numbers.window);
@@ -67,14 +67,14 @@ struct sliding_log {
       oldest = log.begin();
     }
 
-    step_outcome seen{{.allowed = fits && open, .now = now, .view = {used}}, takes || gives};
+    outcome seen{.allowed = fits && open, .now = now, .view = {used}};
     if (used > 0) {
       seen.view[1] = log.newest().time;
       seen.view[2] = time_of(log, oldest, std::max<std::int64_t>(used - numbers.limit + 1, 1));
     }
     if (!fits && what.cost <= numbers.limit && op != operation::refund)
       seen.view[3] = time_of(log, oldest, used - numbers.limit + what.cost);
-    return seen;
+    return {seen, takes || gives || op == operation::block};
   }
 
   static bool empty(const state& s) { return s.empty(); }

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -19,6 +20,7 @@
 
 #include <ratelimit/decision.hpp>
 #include <ratelimit/detail/integer.hpp>
+#include <ratelimit/http/parts.hpp>
 
 namespace ratelimit::http {
 
@@ -134,9 +136,10 @@ inline header_list headers(std::span<const decision> limits, fields which = fiel
   return out;
 }
 
-// The same for one limit.
-inline header_list headers(const decision& d, fields which = fields::all) {
-  return headers({&d, 1}, which);
+// The same for one limit, or for every limit of an all_of.
+template <std::derived_from<decision> Decision>
+header_list headers(const Decision& d, fields which = fields::all) {
+  return headers(parts_of(d), which);
 }
 
 }  // namespace ratelimit::http
