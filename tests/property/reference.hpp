@@ -237,7 +237,8 @@ class token_bucket {
   }
 
   void settle(const numbers& n, count now, wide level) {
-    time_ = seen_ ? std::max(time_, now) : now;
+    const bool full_now = this->level(n, now) == full(n);  // as if nobody had ever used it
+    time_ = full_now ? now : std::max(time_, now);
     seen_ = level < full(n);
     level_ = level;
     parts_ = parts(n);
