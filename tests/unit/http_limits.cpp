@@ -3,9 +3,14 @@
 
 #include "catch.hpp"
 
+#include <ratelimit/all_of.hpp>
+#include <ratelimit/clock.hpp>
+#include <ratelimit/fixed_window.hpp>
 #include <ratelimit/http/headers.hpp>
 #include <ratelimit/http/problem.hpp>
-#include <ratelimit/ratelimit.hpp>
+#include <ratelimit/http/status.hpp>
+#include <ratelimit/memory.hpp>
+#include <ratelimit/token_bucket.hpp>
 
 using namespace ratelimit;
 using namespace std::chrono_literals;
