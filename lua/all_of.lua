@@ -25,7 +25,7 @@ for i = 1, count do
     window = tonumber(ARGV[p + 5]), refill = tonumber(ARGV[p + 6]), taken = tonumber(ARGV[p + 7])}
   local look
   look, part.take, part.refund, part.lifetime = make[ARGV[p]]()
-  part.fits, part.blocked, part.a, part.b, part.c, part.d, part.e =
+  part.fits, part.blocked, part.a, part.b, part.c, part.d, part.e, part.f =
     look(KEYS[i], part.op, now, part.cost, part.limit, part.window, part.refill)
   if part.op == 'take' then
     takes = true
@@ -43,9 +43,9 @@ for i = 1, count do
   local key, p = KEYS[i], parts[i]
   if p.op == 'refund' then
     p.a, p.b, p.c, p.d =
-      p.refund(key, now, p.cost, p.limit, p.window, p.refill, p.blocked, p.taken, p.a, p.b, p.c, p.d, p.e)
+      p.refund(key, now, p.cost, p.limit, p.window, p.refill, p.blocked, p.taken, p.a, p.b, p.c, p.d, p.e, p.f)
   elseif p.op == 'take' and p.fits and go then
-    p.a, p.b, p.c, p.d = p.take(key, now, p.cost, p.limit, p.window, p.refill, p.blocked, p.a, p.b, p.c, p.d, p.e)
+    p.a, p.b, p.c, p.d = p.take(key, now, p.cost, p.limit, p.window, p.refill, p.blocked, p.a, p.b, p.c, p.d, p.e, p.f)
   elseif p.op == 'take' and not p.fits and redis.call('PTTL', key) == -1 then
     redis.call('PEXPIRE', key, p.lifetime(now, p.limit, p.window, p.refill, p.blocked, p.a, p.b, p.c, p.d))
   end

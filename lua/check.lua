@@ -21,12 +21,12 @@ if KEYS[2] and op == 'take' then
   again = first and now < first + ARGV[8]
 end
 
-local fits, blocked, a, b, c, d, e = look(key, op, now, cost, limit, window, refill)
+local fits, blocked, a, b, c, d, e, f = look(key, op, now, cost, limit, window, refill)
 if again then
   fits = true -- counted before, and the answer is that of then
 elseif op == 'take' then
   if fits then
-    a, b, c, d = take(key, now, cost, limit, window, refill, blocked, a, b, c, d, e)
+    a, b, c, d = take(key, now, cost, limit, window, refill, blocked, a, b, c, d, e, f)
     if KEYS[2] then
       redis.call('SET', KEYS[2], string.format('%.0f', now), 'PX', math.ceil(ARGV[8] / 1000))
     end
@@ -35,9 +35,9 @@ elseif op == 'take' then
     redis.call('PEXPIRE', key, lifetime(now, limit, window, refill, blocked, a, b, c, d))
   end
 elseif op == 'refund' then
-  a, b, c, d = refund(key, now, cost, limit, window, refill, blocked, tonumber(ARGV[7]), a, b, c, d, e)
+  a, b, c, d = refund(key, now, cost, limit, window, refill, blocked, tonumber(ARGV[7]), a, b, c, d, e, f)
 elseif op == 'block' then
   blocked = math.max(now + cost, blocked or now)
-  a, b, c, d = block(key, now, limit, window, refill, blocked, a, b, c, d, e)
+  a, b, c, d = block(key, now, limit, window, refill, blocked, a, b, c, d, e, f)
 end
 return {fits and 1 or 0, now, blocked or 0, a, b, c, d}

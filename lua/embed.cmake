@@ -46,10 +46,11 @@ macro(embed_joint name)
 endmacro()
 
 embed(sliding_log sliding_log check)
+embed(compact_log compact_log check)
 embed(sliding_counter mul_div keep sliding_counter check)
 embed(token_bucket mul_div keep token_bucket check)
 embed(fixed_window keep fixed_window check)
-embed_joint(all_of sliding_log sliding_counter token_bucket fixed_window)
+embed_joint(all_of sliding_log compact_log sliding_counter token_bucket fixed_window)
 
 file(CONFIGURE OUTPUT "${OUT}" CONTENT "// Generated from lua/ by lua/embed.cmake: change those files, then build the target ratelimit_scripts.
 #pragma once

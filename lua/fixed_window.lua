@@ -13,7 +13,7 @@ local function look(key, _, now, cost, limit, window)
     local first, taken, rest = struct.unpack('<dd', stored)
     blocked = rest <= #stored and struct.unpack('<d', stored, rest)
     first = first - first % window
-    if first >= start then
+    if taken > 0 and first >= start then
       start, count = first, taken
     end
   end
@@ -30,13 +30,13 @@ local function store(key, now, window, blocked, start, count)
   return start, count
 end
 
-local function take(key, now, cost, _, window, _, blocked, start, count)
-  return store(key, now, window, blocked, start, count + cost)
+local function take(key, now, cost, _, window, _, _, start, count)
+  return store(key, now, window, nil, start, count + cost)
 end
 
 local function refund(key, now, cost, _, window, _, blocked, taken, start, count)
-  if taken and taken < start and start <= now then
-    return start, count -- the window that took it is over
+  if count == 0 or taken and taken < start and start <= now then
+    return start, count -- nothing to give back, or the window that took it is over
   end
   return store(key, now, window, blocked, start, count - math.min(cost, count))
 end

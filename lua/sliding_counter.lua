@@ -13,6 +13,9 @@ local function look(key, _, now, cost, limit, window)
   local first, current, previous, rest = struct.unpack('<ddd', stored)
   local blocked = rest <= #stored and struct.unpack('<d', stored, rest)
   first = first - first % window
+  if current + previous == 0 then
+    first = start
+  end
   if first >= start then
     start = first
   elseif start - first == window then
@@ -37,17 +40,25 @@ local function store(key, now, window, blocked, start, current, previous)
   return start, current, previous
 end
 
-local function take(key, now, cost, _, window, _, blocked, start, current, previous)
-  return store(key, now, window, blocked, start, current + cost, previous)
+local function take(key, now, cost, _, window, _, _, start, current, previous)
+  return store(key, now, window, nil, start, current + cost, previous)
 end
 
 local function refund(key, now, cost, _, window, _, blocked, taken, start, current, previous)
-  if taken and taken < start and start <= now then
-    -- counted in the window before, or in one that no longer weighs
-    local given = taken >= start - window and math.min(cost, previous) or 0
-    return store(key, now, window, blocked, start, current, previous - given)
+  local before = taken and taken < start and start <= now -- counted before this window began
+  if before and taken >= start - window then
+    cost = math.min(cost, previous)
+    previous = previous - cost
+  elseif before then
+    cost = 0 -- in a window that no longer weighs
+  else
+    cost = math.min(cost, current)
+    current = current - cost
   end
-  return store(key, now, window, blocked, start, current - math.min(cost, current), previous)
+  if cost == 0 then
+    return start, current, previous
+  end
+  return store(key, now, window, blocked, start, current, previous)
 end
 
 local function block(key, now, _, window, _, blocked, start, current, previous)

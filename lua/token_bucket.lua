@@ -25,7 +25,7 @@ local function look(key, _, now, cost, limit, window, refill)
     tokens, last = tokens + gained, last + passed
   end
   if tokens >= limit then
-    tokens, fraction = limit, 0
+    tokens, fraction, last = limit, 0, now
   end
   return cost <= tokens and not (blocked and now < blocked), blocked, tokens, fraction, last
 end
@@ -47,11 +47,14 @@ local function store(key, now, limit, window, refill, blocked, tokens, fraction,
   return tokens, fraction, last
 end
 
-local function take(key, now, cost, limit, window, refill, blocked, tokens, fraction, last)
-  return store(key, now, limit, window, refill, blocked, tokens - cost, fraction, last)
+local function take(key, now, cost, limit, window, refill, _, tokens, fraction, last)
+  return store(key, now, limit, window, refill, nil, tokens - cost, fraction, last)
 end
 
 local function refund(key, now, cost, limit, window, refill, blocked, _, tokens, fraction, last)
+  if tokens == limit then
+    return tokens, fraction, last
+  end
   tokens = math.min(tokens + cost, limit)
   if tokens == limit then
     fraction = 0

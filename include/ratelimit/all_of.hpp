@@ -34,16 +34,6 @@ struct joint_decision : decision {
   std::array<decision, Count> parts{};
 };
 
-// true where `a` binds more than `b`.
-inline bool binds_before(const decision& a, const decision& b) noexcept {
-  if (a.allowed != b.allowed) return !a.allowed;
-  if (!a.allowed) {
-    if (a.retry_after.has_value() != b.retry_after.has_value()) return !a.retry_after.has_value();
-    return a.retry_after > b.retry_after;
-  }
-  return detail::int128{a.remaining} * b.limit < detail::int128{b.remaining} * a.limit;
-}
-
 // A combination of limiters, of any algorithms and scopes, over one store. Copies the limiters (cheaply); the store
 // must outlive it. Thread-safe.
 //

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <system_error>
 
+#include <ratelimit/detail/integer.hpp>
+
 namespace ratelimit {
 
 // Microseconds since the Unix epoch: the only unit of time inside the library and its scripts.
@@ -74,5 +76,14 @@ struct decision {
   }
   explicit operator bool() const noexcept { return allowed; }
 };
+
+// Whether `a` binds the caller more than `b`: a refusal before anything else, the longest wait first and one that no
+// waiting ends before that; then the smallest share of its limit left; what nobody counted comes last.
+inline bool binds_before(const decision& a, const decision& b) noexcept {
+  if (a.allowed != b.allowed) return !a.allowed;
+  if (!a.allowed) return b.retry_after && (!a.retry_after || *a.retry_after > *b.retry_after);
+  if (a.counted() != b.counted()) return a.counted();
+  return detail::int128{a.remaining} * b.limit < detail::int128{b.remaining} * a.limit;
+}
 
 }  // namespace ratelimit

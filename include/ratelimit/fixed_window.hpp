@@ -56,7 +56,7 @@ class fixed_window : public limiter<algorithm::fixed_window, Store, Clock> {
     detail::require_count("limit", chosen.limit);
     detail::require_window("window", chosen.window);
     const rule numbers{.limit = chosen.limit, .window = chosen.window.count()};
-    return detail::settings_of(std::move(chosen), numbers);
+    return detail::settings_of<algorithm::fixed_window>(std::move(chosen), numbers);
   }
 };
 

@@ -134,7 +134,7 @@ class limiter {
   // What the copies of a limiter have in common.
   struct shared {
     explicit shared(detail::settings chosen)
-        : options{std::move(chosen)}, key_head{detail::key_head(options.prefix, Algorithm::tag, options.name)} {
+        : options{std::move(chosen)}, key_head{detail::key_head(options.prefix, options.tag, options.name)} {
       if (options.deny_cache > 0) denied.emplace(options.deny_cache);
       if (options.on_failure != fail::local) return;
       local.emplace(options.local_share);
@@ -160,7 +160,7 @@ class limiter {
     const bool never = op != operation::refund && cost > numbers.limit;
     if (cost == 0 || never) op = operation::peek;
     const std::int64_t asked = never ? 1 : std::clamp<std::int64_t>(cost, 1, detail::max_exact);
-    return {.what = {.algorithm = Algorithm::id,
+    return {.what = {.algorithm = shared_->options.algorithm,
                      .op = op,
                      .key = key,
                      .numbers = numbers,
@@ -181,7 +181,7 @@ class limiter {
   std::error_code change(operation op, const call& c, std::int64_t cost) const {
     if (const std::error_code bad = invalid(c)) return bad;
     const detail::key key = key_for(c);
-    const request what{Algorithm::id, op, key.view(), numbers_for(c), cost, clock_time()};
+    const request what{shared_->options.algorithm, op, key.view(), numbers_for(c), cost, clock_time()};
     const std::error_code error = store_->run(what, deadline{shared_->options.deadline}).error;
     if (shared_->denied) shared_->denied->forget(key.view());
     return error;
@@ -281,7 +281,8 @@ class limiter {
 
   void report(const decision& d, operation op, const call& c, std::chrono::steady_clock::time_point started) const {
     const observer& told = shared_->options.observer;
-    if (told.decided) detail::tell(told.decided, observation{d, Algorithm::id, op, deadline::clock::now() - started});
+    if (told.decided)
+      detail::tell(told.decided, observation{d, shared_->options.algorithm, op, deadline::clock::now() - started});
     if (!told.near || op != operation::take || !d.allowed || d.would_deny || !d.counted()) return;
     const double edge = told.near_ratio * static_cast<double>(d.limit);
     if (static_cast<double>(d.used) >= edge && static_cast<double>(d.used - c.cost) < edge)

@@ -120,6 +120,9 @@ class memory {
     return what.now ? *what.now : system_clock{}.now().time_since_epoch().count();
   }
 
+  // Whether a block that ends at `blocked` is in force; 0 is no block, also before 1970.
+  static bool is_ahead(std::int64_t blocked, std::int64_t now) { return blocked != 0 && blocked > now; }
+
   // A part of the keys under a lock of its own; the entry used last stands first.
   struct shard {
     mutable std::mutex mutex;
@@ -164,7 +167,8 @@ class memory {
         return {.allowed = true, .now = now};
       }
       switch (what.algorithm) {
-        case algorithm_id::sliding_log: return run<algorithm::sliding_log>(what, op, now);
+        case algorithm_id::sliding_log:
+        case algorithm_id::compact_log: return run<algorithm::sliding_log>(what, op, now);
         case algorithm_id::sliding_counter: return run<algorithm::sliding_counter>(what, op, now);
         case algorithm_id::token_bucket: return run<algorithm::token_bucket>(what, op, now);
         case algorithm_id::fixed_window: return run<algorithm::fixed_window>(what, op, now);
@@ -178,7 +182,7 @@ class memory {
       auto found = find(what.key);
       // What lies ahead of the clock would else be kept for longer than its lifetime.
       if (found != entries.end() && steady::now() >= found->dies &&
-          (Algorithm::ahead(std::get<state>(found->state), now) || found->blocked > now)) {
+          (Algorithm::ahead(std::get<state>(found->state), now) || is_ahead(found->blocked, now))) {
         forget(found);
         found = entries.end();
       }
@@ -186,19 +190,19 @@ class memory {
       state unseen;
       state& held = found == entries.end() ? unseen : std::get<state>(found->state);
       std::int64_t blocked = found == entries.end() ? 0 : found->blocked;
-      const bool open = blocked == 0 || now >= blocked;
-      outcome seen = Algorithm::step(what, op, held, now, open);
+      const bool open = !is_ahead(blocked, now);
+      auto [seen, wrote] = Algorithm::step(what, op, held, now, open);
+      if (op == operation::take && wrote) blocked = 0;  // it is over
       if (op == operation::block) blocked = std::max(now + what.cost, open ? now : blocked);
       seen.blocked = blocked;
 
-      if ((op == operation::take && seen.allowed) || op == operation::refund || op == operation::block) {
-        if (blocked <= now) blocked = 0;
-        if (Algorithm::empty(held) && blocked == 0) {
+      if (wrote) {
+        if (Algorithm::empty(held) && !is_ahead(blocked, now)) {
           forget(found);
           return seen;
         }
         std::int64_t lifetime = Algorithm::empty(held) ? 0 : Algorithm::lifetime(what.numbers, held, now);
-        if (blocked != 0) lifetime = std::max(lifetime, blocked - now);
+        if (is_ahead(blocked, now)) lifetime = std::max(lifetime, blocked - now);
         if (found == entries.end()) found = add(what.key, std::move(unseen));
         found->blocked = blocked;
         found->live(now, lifetime);

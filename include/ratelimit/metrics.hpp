@@ -23,6 +23,7 @@ namespace ratelimit {
 constexpr std::string_view to_string(algorithm_id algorithm) noexcept {
   switch (algorithm) {
     case algorithm_id::sliding_log: return "sliding_log";
+    case algorithm_id::compact_log: return "compact_log";
     case algorithm_id::sliding_counter: return "sliding_counter";
     case algorithm_id::token_bucket: return "token_bucket";
     case algorithm_id::fixed_window: return "fixed_window";

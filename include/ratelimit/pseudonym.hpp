@@ -43,13 +43,13 @@ std::shared_ptr<const key_ring> copy_secrets(const Secrets& secrets) {
   const auto ring = std::make_shared<key_ring>();
   for (const std::string_view secret : secrets) {
     if (secret.size() < 16 || secret.size() > 65'536) {
-      throw std::invalid_argument{"pseudonym: secret " + std::to_string(ring->keys.size() + 1) + " of " +
-                                  std::to_string(secrets.size()) + " has " + std::to_string(secret.size()) +
-                                  " bytes, not 16 to 65536"};
+      throw std::invalid_argument{"ratelimit: secret " + std::to_string(ring->keys.size() + 1) + " of " +
+                                  std::to_string(secrets.size()) + ": " + std::to_string(secret.size()) +
+                                  " bytes are not within 16 and 65536"};
     }
     ring->keys.emplace_back(secret.begin(), secret.end());
   }
-  if (ring->keys.empty()) throw std::invalid_argument{"pseudonym: no secret"};
+  if (ring->keys.empty()) throw std::invalid_argument{"ratelimit: secrets: none is given"};
   return ring;
 }
 
@@ -106,7 +106,7 @@ class pseudonym {
   pseudonym(std::shared_ptr<const detail::key_ring> secrets, std::chrono::seconds rotation, Clock clock)
       : secrets_{std::move(secrets)}, rotation_{rotation.count()}, clock_{std::move(clock)} {
     if (rotation_ < 1) {
-      throw std::invalid_argument{"pseudonym: rotation is not at least 1 s: " + std::to_string(rotation_)};
+      throw std::invalid_argument{"ratelimit: rotation: " + std::to_string(rotation_) + "s is not at least 1 s"};
     }
   }
 
@@ -126,7 +126,7 @@ class pseudonym {
     unsigned char mac[EVP_MAX_MD_SIZE];
     if (HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
              reinterpret_cast<const unsigned char*>(text.data()), text.size(), mac, nullptr) == nullptr) {
-      throw std::runtime_error{"pseudonym: libcrypto refused HMAC-SHA256"};
+      throw std::runtime_error{"ratelimit: libcrypto refused HMAC-SHA256"};
     }
     std::string out;
     for (std::size_t i = 0; i < 12; ++i) out += {hex[mac[i] >> 4], hex[mac[i] & 15]};

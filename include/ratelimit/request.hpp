@@ -15,7 +15,7 @@
 
 namespace ratelimit {
 
-enum class algorithm_id : std::uint8_t { sliding_log, sliding_counter, token_bucket, fixed_window };
+enum class algorithm_id : std::uint8_t { sliding_log, compact_log, sliding_counter, token_bucket, fixed_window };
 
 enum class operation : std::uint8_t {
   take,    // decide, and count when allowed

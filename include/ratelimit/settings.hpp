@@ -26,6 +26,8 @@ using region_limits = std::map<std::string, std::int64_t, std::less<>>;
 namespace detail {
 
 struct settings {
+  algorithm_id algorithm;
+  std::string_view tag;  // what the keys say of the algorithm
   std::string name;
   rule numbers;
   fail on_failure;
@@ -40,9 +42,11 @@ struct settings {
 };
 
 // The options that every limiter has, beside the numbers of its algorithm.
-template <class Options>
+template <class Algorithm, class Options>
 settings settings_of(Options chosen, const rule& numbers) {
-  return {.name = std::move(chosen.name),
+  return {.algorithm = Algorithm::id,
+          .tag = Algorithm::tag,
+          .name = std::move(chosen.name),
           .numbers = numbers,
           .on_failure = chosen.on_failure,
           .by = chosen.by,

@@ -12,6 +12,12 @@
 
 namespace ratelimit {
 
+// How Redis keeps the log; the decisions are the same. In memory there is but one way.
+enum class log_storage : std::uint8_t {
+  sorted_set,  // about 120 bytes a call
+  compact,     // a list of times: about 10 bytes a call, 30 from the first call on that costs more than 1
+};
+
 struct sliding_log_options {
   // Part of the key, and the policy's name in headers; at most 512 bytes. Two limits need two names.
   std::string name{};
@@ -19,6 +25,8 @@ struct sliding_log_options {
   std::int64_t limit = 0;
   // Length of the window, 1 ms to 10 years.
   period window{};
+  // Default sorted_set. A log changed from one to the other begins empty.
+  log_storage storage = log_storage::sorted_set;
   // fail::open, fail::closed or fail::local: what happens when the store cannot be asked. No default.
   failure_choice on_failure;
   // What has a quota of its own; default: each identity in each region.
@@ -55,7 +63,13 @@ class sliding_log : public limiter<algorithm::sliding_log, Store, Clock> {
     detail::require_count("limit", chosen.limit);
     detail::require_window("window", chosen.window);
     const rule numbers{.limit = chosen.limit, .window = chosen.window.count()};
-    return detail::settings_of(std::move(chosen), numbers);
+    const bool compact = chosen.storage == log_storage::compact;
+    detail::settings made = detail::settings_of<algorithm::sliding_log>(std::move(chosen), numbers);
+    if (compact) {
+      made.algorithm = algorithm_id::compact_log;
+      made.tag = "compact";
+    }
+    return made;
   }
 };
 

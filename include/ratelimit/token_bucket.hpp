@@ -62,7 +62,7 @@ class token_bucket : public limiter<algorithm::token_bucket, Store, Clock> {
     const std::int64_t common = std::gcd(chosen.refill, chosen.per.count());
     const rule numbers{
         .limit = chosen.capacity, .window = chosen.per.count() / common, .refill = chosen.refill / common};
-    return detail::settings_of(std::move(chosen), numbers);
+    return detail::settings_of<algorithm::token_bucket>(std::move(chosen), numbers);
   }
 };
 

@@ -46,6 +46,13 @@ bool waiting_helps(const Model& model, const call& c, count wait) {
   return c.now + wait <= most && model.used(c.numbers, c.now + wait) + c.cost <= c.numbers.limit;
 }
 
+// What one more call would write outlives the calls after it.
+template <class Model>
+bool lives_on(Model model, const call& c) {
+  model.take(c.numbers, c.now, 1);
+  return model.lifetime(c.numbers, c.now) >= long_windows.safe_lifetime;
+}
+
 template <class Pair, class Fresh>
 std::optional<std::string> broken_retry(Fresh& fresh, const std::vector<call>& calls, std::size_t i, count wait) {
   call again = calls[i];
@@ -93,7 +100,8 @@ std::optional<std::string> broken_contract(Fresh& fresh, const std::vector<call>
       return where + "expected " + text_of(wanted) + ", got " + text_of(got);
     if (got->retry_after && c.cost > 0 && waiting_helps(model, c, got->retry_after->count()))
       if (const auto broken = broken_retry<Pair>(fresh, calls, i, got->retry_after->count())) return where + *broken;
-    if (const auto broken = broken_remaining<Pair>(fresh, calls, i, got->remaining)) return where + *broken;
+    if (lives_on(model, c))
+      if (const auto broken = broken_remaining<Pair>(fresh, calls, i, got->remaining)) return where + *broken;
   }
   return std::nullopt;
 }

@@ -3,7 +3,7 @@
 //
 // What the definitions say of time that runs backwards: a log's entry is never put before the newest one; the window a
 // counter is in, and the instant a bucket's level belongs to, stay where they are until the clock has passed them; no
-// wait is told that is longer than the key would live.
+// wait is told that is longer than the key would live. A refund that has nothing to give back changes nothing.
 #pragma once
 
 #include <algorithm>
@@ -31,6 +31,7 @@ struct answer {
   std::optional<count> retry{};
   count reset = 0;
   count full = 0;
+  bool wrote = false;
 };
 
 constexpr wide floor_div(wide a, wide b) {
@@ -69,7 +70,8 @@ class sliding_log {
     entries_.push_back({time(now), cost});
   }
 
-  void refund(const numbers& n, count now, count cost) {
+  bool refund(const numbers& n, count now, count cost) {
+    if (used(n, now) == 0) return false;
     forget(n, now);
     while (cost > 0 && !entries_.empty()) {
       const count part = std::min(cost, entries_.back().units);
@@ -77,12 +79,13 @@ class sliding_log {
       entries_.back().units -= part;
       if (entries_.back().units == 0) entries_.pop_back();
     }
+    return true;
   }
 
   void reset() { entries_.clear(); }
 
   count longest(const numbers& n, count) const { return n.window; }
-  count lifetime(const numbers& n, count now) const {
+  wide lifetime(const numbers& n, count now) const {
     return entries_.empty() ? 0 : std::min(entries_.back().time + n.window - now, n.window);
   }
 
@@ -117,15 +120,17 @@ class fixed_window {
     units_ += cost;
   }
 
-  void refund(const numbers& n, count now, count cost) {
+  bool refund(const numbers& n, count now, count cost) {
+    if (moved(n, now).units_ == 0) return false;
     *this = moved(n, now);
     units_ -= std::min(units_, cost);
+    return true;
   }
 
   void reset() { units_ = 0; }
 
   count longest(const numbers& n, count) const { return n.window; }
-  count lifetime(const numbers& n, count now) const {
+  wide lifetime(const numbers& n, count now) const {
     return units_ == 0 ? 0 : std::min(start_ + n.window - now, n.window);
   }
 
@@ -158,15 +163,17 @@ class sliding_counter {
     current_ += cost;
   }
 
-  void refund(const numbers& n, count now, count cost) {
+  bool refund(const numbers& n, count now, count cost) {
+    if (moved(n, now).current_ == 0) return false;
     *this = moved(n, now);
     current_ -= std::min(current_, cost);
+    return true;
   }
 
   void reset() { current_ = previous_ = 0; }
 
   count longest(const numbers& n, count) const { return 2 * n.window; }
-  count lifetime(const numbers& n, count now) const {
+  wide lifetime(const numbers& n, count now) const {
     return current_ + previous_ == 0 ? 0 : std::min(start_ + 2 * n.window - now, 2 * n.window);
   }
 
@@ -200,29 +207,32 @@ class token_bucket {
 
   void take(const numbers& n, count now, count cost) { settle(n, now, level(n, now) - wide{cost} * parts(n)); }
 
-  void refund(const numbers& n, count now, count cost) {
+  bool refund(const numbers& n, count now, count cost) {
+    if (level(n, now) == full(n)) return false;
     settle(n, now, std::min(level(n, now) + wide{cost} * parts(n), full(n)));
+    return true;
   }
 
   void reset() { seen_ = false; }
 
   // The time to full, from the level it has now; 2^53 - 1 where it is more.
   count longest(const numbers& n, count now) const {
-    const count refill = n.refill / std::gcd(n.refill, n.window);
-    const wide wait = (full(n) - level(n, now) + refill - 1) / refill;
-    return static_cast<count>(std::min<wide>(wait, (count{1} << 53) - 1));
+    return static_cast<count>(std::min<wide>(time_to_full(n, now), (count{1} << 53) - 1));
   }
-  count lifetime(const numbers& n, count now) const { return seen_ ? longest(n, now) : 0; }
+  wide lifetime(const numbers& n, count now) const { return seen_ ? time_to_full(n, now) : 0; }
 
  private:
   static count parts(const numbers& n) { return n.window / std::gcd(n.refill, n.window); }
+  static count gain(const numbers& n) { return n.refill / std::gcd(n.refill, n.window); }
   static wide full(const numbers& n) { return wide{n.limit} * parts(n); }
+
+  wide time_to_full(const numbers& n, count now) const { return (full(n) - level(n, now) + gain(n) - 1) / gain(n); }
 
   wide level(const numbers& n, count now) const {
     if (!seen_) return full(n);
     const wide held = level_ / parts_ * parts(n) + std::min<wide>(level_ % parts_, parts(n) - 1);
     const wide passed = std::max<wide>(wide{now} - time_, 0);
-    return std::min(held + passed * (n.refill / std::gcd(n.refill, n.window)), full(n));
+    return std::min(held + passed * gain(n), full(n));
   }
 
   void settle(const numbers& n, count now, wide level) {
@@ -268,6 +278,7 @@ answer check(Model& model, const numbers& n, count now, count cost) {
   if (!before.allowed || cost == 0) return before;
   model.take(n, now, cost);
   answer after = describe(model, n, now, 1);
+  after.wrote = true;
   after.allowed = true;
   after.retry.reset();
   return after;
@@ -276,8 +287,9 @@ answer check(Model& model, const numbers& n, count now, count cost) {
 template <class Model>
 answer refund(Model& model, const numbers& n, count now, count cost) {
   if (cost == 0) return peek(model, n, now, 0);
-  model.refund(n, now, cost);
+  const bool wrote = model.refund(n, now, cost);
   answer after = describe(model, n, now, 1);
+  after.wrote = wrote;
   after.allowed = true;
   after.retry.reset();
   return after;

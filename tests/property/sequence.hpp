@@ -26,6 +26,20 @@ struct call {
   count cost = 1;
 };
 
+// What the reference answers; nothing to a call that is malformed.
+template <class Model>
+reference::answer answer_to(Model& model, const call& c) {
+  switch (c.what) {
+    case act::check: return reference::check(model, c.numbers, c.now, c.cost);
+    case act::peek: return reference::peek(model, c.numbers, c.now, c.cost);
+    case act::refund: return reference::refund(model, c.numbers, c.now, c.cost);
+    case act::reset: model.reset(); return {.wrote = true};
+    case act::negative:
+    case act::nameless: break;
+  }
+  return {};
+}
+
 // The same numbers from every standard library, unlike its distributions.
 class dice {
  public:
@@ -122,20 +136,17 @@ class writer {
   void add(act what, count cost) {
     calls_.push_back({what, now_, numbers_, cost});
     if (what == act::negative || what == act::nameless) return;
+    const reference::answer answer = answer_to(model_, calls_.back());
     denied_.reset();
     if (what == act::reset) {
-      model_.reset();
       dies_soon_ = false;
       written_ = std::numeric_limits<count>::min();
       return;
     }
-    const bool refunds = what == act::refund && cost > 0;
-    answer_ = what == act::check    ? reference::check(model_, numbers_, now_, cost)
-              : what == act::refund ? reference::refund(model_, numbers_, now_, cost)
-                                    : reference::peek(model_, numbers_, now_, cost);
-    if (answer_.retry) denied_ = calls_.back();
-    if (!refunds && (what != act::check || cost == 0 || !answer_.allowed)) return;
-    const count lives = model_.lifetime(numbers_, now_);
+    answer_ = answer;
+    if (answer.retry) denied_ = calls_.back();
+    if (!answer.wrote) return;
+    const reference::wide lives = model_.lifetime(numbers_, now_);
     dies_soon_ = lives > 0 && lives < profile_.safe_lifetime;
     written_ = std::max(written_, now_);
     if (profile_.forget_at_once || now_ < written_) forget_if_dying();

@@ -159,7 +159,7 @@ TEST_CASE("URLs that are refused, and why") {
 }
 
 TEST_CASE("no refusal shows a password") {
-  for (const std::string url : {
+  for (const std::string& url : std::vector<std::string>{
            "redis://user:s3cret@h:x",
            "redis://:s3cret@",
            "redis://:s3cret@h/x",

@@ -19,9 +19,9 @@
 #include <utility>
 #include <vector>
 
-namespace support {
+#include "reply.hpp"
 
-using words = std::vector<std::string>;
+namespace support {
 
 // What is sent back for one command: these very bytes.
 struct bytes {
@@ -76,7 +76,8 @@ class fake_server {
     for (const words& one : heard()) out.push_back(one.front());
     return out;
   }
-  int connections() const { return connections_; }
+  int connections() const { return connections_; }  // accepted so far
+  int open_connections() const { return open_; }
 
  private:
   void serve() {
@@ -90,6 +91,7 @@ class fake_server {
       if (waiting[0].revents != 0) {
         clients_[::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC)];
         ++connections_;
+        ++open_;
       }
     }
   }
@@ -110,6 +112,7 @@ class fake_server {
     if (!open) {
       ::close(fd);
       clients_.erase(fd);
+      --open_;
     }
   }
 
@@ -153,6 +156,7 @@ class fake_server {
   std::map<int, std::string> clients_{};  // descriptor and what has come of a command
   std::atomic<bool> stopping_{false};
   std::atomic<int> connections_{0};
+  std::atomic<int> open_{0};
   mutable std::mutex mutex_{};
   std::vector<words> heard_{};
   std::thread thread_{};

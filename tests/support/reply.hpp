@@ -8,6 +8,9 @@
 
 namespace support {
 
+// A command.
+using words = std::vector<std::string>;
+
 struct reply {
   enum kind { nil, status, string, integer, array, error };
 

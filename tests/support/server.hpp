@@ -74,9 +74,9 @@ class server {
   void start() {
     int told[2];
     if (::pipe2(told, O_CLOEXEC) != 0) fail("pipe2");
-    std::vector<std::string> words = command_line();
+    words line = command_line();
     std::vector<char*> arguments;
-    for (auto& word : words) arguments.push_back(word.data());
+    for (auto& word : line) arguments.push_back(word.data());
     arguments.push_back(nullptr);
     const pid_t parent = ::getpid();
     pid_ = ::fork();
@@ -127,14 +127,14 @@ class server {
   void thaw() const { ::kill(pid_, SIGCONT); }
 
   // One command over the observer's own connection, which is dialled again when it broke. An error reply is a value.
-  reply command(const std::vector<std::string>& words) {
+  reply command(const words& said) {
     if (observer_ && !alive(*observer_)) observer_.reset();
     if (!observer_) observer_ = dial();
-    auto answer = send(*observer_, words);
+    auto answer = send(*observer_, said);
     if (!answer) {
       const std::string text = observer_->errstr;
       observer_.reset();
-      throw std::runtime_error{"the observer's " + words.front() + " got no answer: " + text};
+      throw std::runtime_error{"the observer's " + said.front() + " got no answer: " + text};
     }
     return reply::from(*answer);
   }
@@ -189,25 +189,25 @@ class server {
 
   std::string user_info() const { return options_.password.empty() ? "" : ":" + options_.password + "@"; }
 
-  std::vector<std::string> command_line() const {
-    std::vector<std::string> words{options_.binary,
-                                   "--port",
-                                   std::to_string(port_),
-                                   "--bind",
-                                   "127.0.0.1",
-                                   "--unixsocket",
-                                   socket_path(),
-                                   "--dir",
-                                   directory_,
-                                   "--logfile",
-                                   log_path(),
-                                   "--save",
-                                   "",
-                                   "--appendonly",
-                                   "no"};
-    if (!options_.password.empty()) words.insert(words.end(), {"--requirepass", options_.password});
-    words.insert(words.end(), options_.config.begin(), options_.config.end());
-    return words;
+  words command_line() const {
+    words line{options_.binary,
+               "--port",
+               std::to_string(port_),
+               "--bind",
+               "127.0.0.1",
+               "--unixsocket",
+               socket_path(),
+               "--dir",
+               directory_,
+               "--logfile",
+               log_path(),
+               "--save",
+               "",
+               "--appendonly",
+               "no"};
+    if (!options_.password.empty()) line.insert(line.end(), {"--requirepass", options_.password});
+    line.insert(line.end(), options_.config.begin(), options_.config.end());
+    return line;
   }
 
   std::string log_path() const { return directory_ + "/log"; }
@@ -251,15 +251,15 @@ class server {
     return got < 0 && errno == EAGAIN;
   }
 
-  static raw_reply send(redisContext& link, const std::vector<std::string>& words) {
+  static raw_reply send(redisContext& link, const words& said) {
     std::vector<const char*> pointers;
     std::vector<std::size_t> lengths;
-    for (const auto& word : words) {
+    for (const auto& word : said) {
       pointers.push_back(word.data());
       lengths.push_back(word.size());
     }
     return raw_reply{static_cast<redisReply*>(
-        redisCommandArgv(&link, static_cast<int>(words.size()), pointers.data(), lengths.data()))};
+        redisCommandArgv(&link, static_cast<int>(said.size()), pointers.data(), lengths.data()))};
   }
 
   void forget() {

@@ -178,6 +178,6 @@ TEST_CASE("a prefix out of range is refused") {
   try {
     behind("203.0.113.9", 129);
   } catch (const std::invalid_argument& refused) {
-    CHECK(std::string{refused.what()} == "ipv6_prefix is not 0 to 128: 129");
+    CHECK(std::string{refused.what()} == "ratelimit: ipv6_prefix: 129 is not within 0 and 128");
   }
 }

@@ -189,7 +189,7 @@ TEST_CASE("several limits that allow: both listed, the smaller share binds") {
                                         {"RateLimit", "\"minute\";r=40;t=12, \"day\";r=1500;t=3600"}});
 }
 
-TEST_CASE("equal shares: the first binds; large limits are compared exactly") {
+TEST_CASE("equal shares: the first binds, and large limits are compared exactly") {
   const std::int64_t most = (std::int64_t{1} << 53) - 1;
   CHECK(http::headers(std::vector{allowed("a", 10, 5, 1s, 60s), allowed("b", 2, 1, 1s, 60s)})[0].second == "10");
   CHECK(http::headers(std::vector{allowed("a", most, most - 1, 1s, 60s), allowed("b", most, most - 2, 1s, 60s)})[1]

@@ -34,7 +34,7 @@ const std::string reduced = R"({"type":"https://iana.org/assignments/http-proble
 }  // namespace
 
 TEST_CASE("a refusal is 429 and names its policy") {
-  for (const source from : {source::redis, source::memory}) {
+  for (const source from : {source::redis, source::memory, source::deny_cache, source::local}) {
     CHECK(http::status(made(false, from)) == 429);
     CHECK(http::problem_json(made(false, from)) == over + R"(["login"]})");
   }

@@ -61,17 +61,20 @@ TEST_CASE("a list comes from strings of any kind") {
 }
 
 TEST_CASE("an entry that is no network is refused by name") {
-  const std::string no_address = ": not an IP address or network";
+  const std::string no_address = " is not an IP address or network";
   for (const char* entry : {"", "/", "/24", "example.com", "192.0.2", "192.0.2.0.0/24", "192.0.2.0:80",
                             "[2001:db8::]/32", " 192.0.2.0/24", "192.0.2.0 /24", "2001:db8:::/32"}) {
-    CHECK(error_of(entry) == "trusted proxy \"" + std::string{entry} + "\"" + no_address);
+    CHECK(error_of(entry) == "ratelimit: trusted proxy: \"" + std::string{entry} + "\"" + no_address);
   }
   for (const char* entry : {"192.0.2.0/", "192.0.2.0/33", "192.0.2.0/-1", "192.0.2.0/+8", "192.0.2.0/ 8",
                             "192.0.2.0/8 ", "192.0.2.0/255.255.255.0", "192.0.2.0/24/24", "192.0.2.0/4294967304"}) {
-    CHECK(error_of(entry) == "trusted proxy \"" + std::string{entry} + "\": the prefix is not 0 to 32");
+    CHECK(error_of(entry) ==
+          "ratelimit: trusted proxy: \"" + std::string{entry} + "\" has a prefix that is not within 0 and 32");
   }
-  CHECK(error_of("2001:db8::/129") == "trusted proxy \"2001:db8::/129\": the prefix is not 0 to 128");
-  CHECK(error_of("2001:db8::/x") == "trusted proxy \"2001:db8::/x\": the prefix is not 0 to 128");
+  CHECK(error_of("2001:db8::/129") ==
+        "ratelimit: trusted proxy: \"2001:db8::/129\" has a prefix that is not within 0 and 128");
+  CHECK(error_of("2001:db8::/x") ==
+        "ratelimit: trusted proxy: \"2001:db8::/x\" has a prefix that is not within 0 and 128");
   CHECK(error_of("::ffff:192.0.2.0/24") ==
-        "trusted proxy \"::ffff:192.0.2.0/24\": the prefix of an IPv4-mapped network is below 96");
+        "ratelimit: trusted proxy: \"::ffff:192.0.2.0/24\" is IPv4-mapped, and its prefix is below 96");
 }

@@ -68,7 +68,7 @@ TEST_CASE("a new day, a new pseudonym: at midnight UTC, not a microsecond before
   CHECK(hide(anna) == "9a95e1a53361b3acf603eafb");
 }
 
-TEST_CASE("other rotations count their own periods; time before the epoch rounds down") {
+TEST_CASE("other rotations count their own periods, and time before the epoch rounds down") {
   CHECK(pseudonym{secret, 1h, manual_clock{noon}}(anna) == "e68a1d83307c5e42238e2019");
   CHECK(pseudonym{secret, days{1}, manual_clock{time_point{0us}}}(anna) == "f79cb218c2cde2dc7473619e");
   CHECK(pseudonym{secret, days{1}, manual_clock{time_point{-1us}}}(anna) == "59f5ad0ab9c94a99049221bc");
@@ -89,18 +89,18 @@ TEST_CASE("the first of several secrets makes the pseudonyms, all of them find")
 }
 
 TEST_CASE("short, missing and oversized secrets are refused, and not shown") {
-  CHECK(error_of({}) == "pseudonym: no secret");
-  CHECK(error_of({""}) == "pseudonym: secret 1 of 1 has 0 bytes, not 16 to 65536");
-  CHECK(error_of({"0123456789abcde"}) == "pseudonym: secret 1 of 1 has 15 bytes, not 16 to 65536");
-  CHECK(error_of({secret, "hunter2"}) == "pseudonym: secret 2 of 2 has 7 bytes, not 16 to 65536");
-  CHECK(error_of({std::string(65'537, 'x')}) == "pseudonym: secret 1 of 1 has 65537 bytes, not 16 to 65536");
+  CHECK(error_of({}) == "ratelimit: secrets: none is given");
+  CHECK(error_of({""}) == "ratelimit: secret 1 of 1: 0 bytes are not within 16 and 65536");
+  CHECK(error_of({"0123456789abcde"}) == "ratelimit: secret 1 of 1: 15 bytes are not within 16 and 65536");
+  CHECK(error_of({secret, "hunter2"}) == "ratelimit: secret 2 of 2: 7 bytes are not within 16 and 65536");
+  CHECK(error_of({std::string(65'537, 'x')}) == "ratelimit: secret 1 of 1: 65537 bytes are not within 16 and 65536");
   CHECK(error_of({std::string(65'536, 'x'), secret}) == "accepted");
   CHECK_THROWS_AS(pseudonym{"hunter2"}, std::invalid_argument);
 }
 
 TEST_CASE("a rotation below one second is refused") {
-  CHECK(error_of({secret}, 0s) == "pseudonym: rotation is not at least 1 s: 0");
-  CHECK(error_of({secret}, -1s) == "pseudonym: rotation is not at least 1 s: -1");
+  CHECK(error_of({secret}, 0s) == "ratelimit: rotation: 0s is not at least 1 s");
+  CHECK(error_of({secret}, -1s) == "ratelimit: rotation: -1s is not at least 1 s");
   CHECK(error_of({secret}, 1s) == "accepted");
 }
 
@@ -118,7 +118,7 @@ TEST_CASE("the system's clock and a day are the defaults") {
   CHECK((hide(anna) == same(anna) || hide(anna) == same(anna)));
 }
 
-TEST_CASE("copies are equal and outlive the first; many threads may ask one") {
+TEST_CASE("copies are equal and outlive the first, and many threads may ask one") {
   auto first = std::make_unique<pseudonym<manual_clock>>(secret, days{1}, manual_clock{noon});
   const pseudonym<manual_clock> copy{*first};
   first.reset();

@@ -20,6 +20,12 @@ inline std::int64_t remaining(const rule& numbers, std::int64_t used) noexcept {
   return std::max<std::int64_t>(numbers.limit - used, 0);
 }
 
+// What the C++ step of an algorithm answers, and whether the state is another one than before.
+struct stepped {
+  outcome seen{};
+  bool wrote = false;
+};
+
 // The three waits of a decision are one question: from when do so many units fit?
 template <class WaitFor>
 figures explain_by(const rule& numbers, std::int64_t used, std::int64_t cost, WaitFor wait_for) {

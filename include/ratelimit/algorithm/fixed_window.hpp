@@ -31,18 +31,20 @@ struct fixed_window {
   }
 
   // `open`: no block refuses the call.
-  static outcome step(const request& what, operation op, state& stored, std::int64_t now, bool open) {
+  static stepped step(const request& what, operation op, state& stored, std::int64_t now, bool open) {
     const rule& numbers = what.numbers;
     state s = look(numbers, stored, now);
     const bool fits = what.cost <= numbers.limit - s.count;
+    bool wrote = op == operation::block;
     if (op == operation::take && fits && open) {
       s.count += what.cost;
-      stored = s;
-    } else if (op == operation::refund && !over(what, s, now)) {
+      wrote = true;
+    } else if (op == operation::refund && s.count > 0 && !over(what, s, now)) {
       s.count -= std::min(what.cost, s.count);
-      stored = s;
+      wrote = true;
     }
-    return {.allowed = fits && open, .now = now, .view = {s.start, s.count}};
+    if (wrote) stored = s;
+    return {{.allowed = fits && open, .now = now, .view = {s.start, s.count}}, wrote};
   }
 
   // The window that took what is given back is over.

@@ -34,23 +34,24 @@ struct sliding_counter {
   }
 
   // `open`: no block refuses the call.
-  static outcome step(const request& what, operation op, state& stored, std::int64_t now, bool open) {
+  static stepped step(const request& what, operation op, state& stored, std::int64_t now, bool open) {
     const rule& numbers = what.numbers;
     state s = look(numbers, stored, now);
     const bool fits = what.cost <= numbers.limit - used(numbers, s, now);
+    bool wrote = op == operation::block;
     if (op == operation::take && fits && open) {
       s.current += what.cost;
-      stored = s;
+      wrote = true;
     } else if (op == operation::refund) {
-      if (what.taken && *what.taken < s.start && s.start <= now) {
-        // counted in the window before, or in one that no longer weighs
-        if (*what.taken >= s.start - numbers.window) s.previous -= std::min(what.cost, s.previous);
-      } else {
-        s.current -= std::min(what.cost, s.current);
-      }
-      stored = s;
+      const bool before = what.taken && *what.taken < s.start && s.start <= now;  // counted before this window began
+      const bool weighs = !before || *what.taken >= s.start - numbers.window;
+      std::int64_t& counted = before ? s.previous : s.current;
+      const std::int64_t given = weighs ? std::min(what.cost, counted) : 0;
+      counted -= given;
+      wrote = given > 0;
     }
-    return {.allowed = fits && open, .now = now, .view = {s.start, s.current, s.previous}};
+    if (wrote) stored = s;
+    return {{.allowed = fits && open, .now = now, .view = {s.start, s.current, s.previous}}, wrote};
   }
 
   static bool empty(const state& s) { return s.current == 0 && s.previous == 0; }

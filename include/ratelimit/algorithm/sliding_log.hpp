@@ -50,7 +50,7 @@ struct sliding_log {
   };
 
   // `open`: no block refuses the call.
-  static outcome step(const request& what, operation op, state& log, std::int64_t now, bool open) {
+  static stepped step(const request& what, operation op, state& log, std::int64_t now, bool open) {
     const rule& numbers = what.numbers;
     const std::int64_t time = log.empty() ? now : std::max(now, log.newest().time);
     auto oldest = first_after(log, time - numbers.window);
@@ -58,7 +58,8 @@ struct sliding_log {
     const bool fits = what.cost <= numbers.limit - used;
 
     const bool takes = op == operation::take && fits && open;
-    if (takes || op == operation::refund) {
+    const bool gives = op == operation::refund && used > 0;
+    if (takes || gives) {
       const std::uint64_t taken = log.empty() ? 0 : log.newest().end();
       log.drop_before(oldest);
       if (takes) log.add({time, what.cost, taken});
@@ -73,7 +74,7 @@ struct sliding_log {
     }
     if (!fits && what.cost <= numbers.limit && op != operation::refund)
       seen.view[3] = time_of(log, oldest, used - numbers.limit + what.cost);
-    return seen;
+    return {seen, takes || gives || op == operation::block};
   }
 
   static bool empty(const state& s) { return s.empty(); }

@@ -27,9 +27,10 @@ struct token_bucket {
   };
 
   static state look(const rule& numbers, const state& stored, std::int64_t now) {
-    const state full{numbers.limit, 0, std::max(now, stored.seen ? stored.last : now), true};
+    const state full{numbers.limit, 0, now, true};
     if (!stored.seen) return full;
-    state s{std::max<std::int64_t>(stored.tokens, 0), std::min(stored.fraction, numbers.window - 1), full.last, true};
+    state s{std::max<std::int64_t>(stored.tokens, 0), std::min(stored.fraction, numbers.window - 1),
+            std::max(now, stored.last), true};
     if (now > stored.last) {
       const auto gained = detail::int128{numbers.refill} * (now - stored.last) + s.fraction;
       if (gained / numbers.window >= numbers.limit) return full;
@@ -40,19 +41,21 @@ struct token_bucket {
   }
 
   // `open`: no block refuses the call.
-  static outcome step(const request& what, operation op, state& stored, std::int64_t now, bool open) {
+  static stepped step(const request& what, operation op, state& stored, std::int64_t now, bool open) {
     const rule& numbers = what.numbers;
     state s = look(numbers, stored, now);
     const bool fits = what.cost <= s.tokens;
+    bool wrote = op == operation::block;
     if (op == operation::take && fits && open) {
       s.tokens -= what.cost;
-      stored = s;
-    } else if (op == operation::refund) {
+      wrote = true;
+    } else if (op == operation::refund && s.tokens < numbers.limit) {
       s.tokens += std::min(what.cost, numbers.limit - s.tokens);
       if (s.tokens == numbers.limit) s.fraction = 0;
-      stored = s.tokens == numbers.limit ? state{} : s;
+      wrote = true;
     }
-    return {.allowed = fits && open, .now = now, .view = {s.tokens, s.fraction, s.last}};
+    if (wrote) stored = s.tokens == numbers.limit ? state{} : s;
+    return {{.allowed = fits && open, .now = now, .view = {s.tokens, s.fraction, s.last}}, wrote};
   }
 
   static bool empty(const state& s) { return !s.seen; }

@@ -14,7 +14,7 @@ struct script {
 namespace scripts {
 
 inline constexpr script sliding_log{
-    "sliding_log", "e20df1439fc239bca3b922116068d06cab390bff",
+    "sliding_log", "6b2c2af65105f595f2428c4790c54a6a893e8e39",
     R"lua(-- Sliding log: every admitted call is remembered for one window, (now - window, now].
 --
 -- KEYS[1]  a sorted set, one member per admitted call; score: its time (microseconds); member: the units taken before
@@ -179,12 +179,12 @@ if KEYS[2] and op == 'take' then
   again = first and now < first + ARGV[8]
 end
 
-local fits, blocked, a, b, c, d, e = look(key, op, now, cost, limit, window, refill)
+local fits, blocked, a, b, c, d, e, f = look(key, op, now, cost, limit, window, refill)
 if again then
   fits = true -- counted before, and the answer is that of then
 elseif op == 'take' then
   if fits then
-    a, b, c, d = take(key, now, cost, limit, window, refill, blocked, a, b, c, d, e)
+    a, b, c, d = take(key, now, cost, limit, window, refill, blocked, a, b, c, d, e, f)
     if KEYS[2] then
       redis.call('SET', KEYS[2], string.format('%.0f', now), 'PX', math.ceil(ARGV[8] / 1000))
     end
@@ -193,16 +193,248 @@ elseif op == 'take' then
     redis.call('PEXPIRE', key, lifetime(now, limit, window, refill, blocked, a, b, c, d))
   end
 elseif op == 'refund' then
-  a, b, c, d = refund(key, now, cost, limit, window, refill, blocked, tonumber(ARGV[7]), a, b, c, d, e)
+  a, b, c, d = refund(key, now, cost, limit, window, refill, blocked, tonumber(ARGV[7]), a, b, c, d, e, f)
 elseif op == 'block' then
   blocked = math.max(now + cost, blocked or now)
-  a, b, c, d = block(key, now, limit, window, refill, blocked, a, b, c, d, e)
+  a, b, c, d = block(key, now, limit, window, refill, blocked, a, b, c, d, e, f)
+end
+return {fits and 1 or 0, now, blocked or 0, a, b, c, d}
+)lua"};
+
+inline constexpr script compact_log{
+    "compact_log", "0e1e03a8ba398eeceeb0353b4f07226cc679e57c",
+    R"lua(-- Compact log: the decisions of the sliding log, from a list of about 10 bytes an entry.
+--
+-- KEYS[1]  a list, oldest first, one element per admitted call: its time (microseconds), an integer; from the first call
+--          on whose cost is not 1, "time:units taken before it:cost". A block is one more element at the end, "block:"
+--          and the time it ends.
+-- reply    used, the newest entry's time, the time of the entry that must go for remaining to grow, and (when refused)
+--          of the one that must go for the call to pass
+--
+-- As long as every cost is 1, an entry's place in the list counts the units. A key's time does not run backwards: an
+-- entry is never put before the newest one, so whatever is looked for is found by halving.
+local function entry(element)
+  local time = tonumber(element)
+  if time then
+    return time, nil, 1
+  end
+  local at, start, cost = string.match(element, '^(-?%d+):(%d+):(%d+)$')
+  return tonumber(at), tonumber(start), tonumber(cost)
+end
+
+local function at(key, index)
+  return redis.call('LINDEX', key, index)
+end
+
+-- The first index from `low` on, and below `high`, where holds(element, index) is true; it stays true from there on.
+local function search(key, low, high, holds)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if holds(at(key, middle), middle) then
+      high = middle
+    else
+      low = middle + 1
+    end
+  end
+  return low
+end
+
+-- The newest entry, and the element that holds a block.
+local function newest_of(key)
+  local found = at(key, -1)
+  if found and string.sub(found, 1, 1) == 'b' then
+    return at(key, -2), found
+  end
+  return found
+end
+
+-- The entries in force, of which there is one at least: the index of the oldest, the units taken before it (counted
+-- from any beginning), how many entries the list has, and whether each counts for one unit.
+local function in_force(key, edge, newest, held_back)
+  local size = redis.call('LLEN', key) - (held_back and 1 or 0)
+  local first, oldest = 0, at(key, 0)
+  local time, start = entry(oldest)
+  if time <= edge then
+    first = search(key, 1, size - 1, function(element) return entry(element) > edge end)
+    time, start = entry(at(key, first))
+  end
+  local _, counted = entry(newest)
+  if counted and not start then
+    -- the entries before the first that carries a count
+    local from = search(key, first + 1, size - 1, function(element) return not tonumber(element) end)
+    local _, before = entry(at(key, from))
+    start = before - (from - first)
+  end
+  return first, start or first, size, not counted, time
+end
+
+-- The time of the entry that holds the units-th unit in force, counted from the oldest entry.
+local function time_of(key, first, start, size, single, units)
+  if single then
+    return tonumber(at(key, first + units - 1))
+  end
+  local found = search(key, first, size - 1, function(element, index)
+    local _, before, cost = entry(element)
+    return (before or start + index - first) + cost - start >= units
+  end)
+  return (entry(at(key, found)))
+end
+
+-- a: used, b: the newest time, c and d: the times for remaining to grow and for the call to pass, e: units ever taken
+-- (nil while each entry counts for one), f: the index of the oldest entry in force
+local function look(key, op, now, cost, limit, window)
+  local newest, held_back = newest_of(key)
+  local blocked = held_back and tonumber(string.sub(held_back, 7))
+  local open = not (blocked and now < blocked)
+  if not newest then
+    return cost <= limit and open, blocked, 0, now, now, now
+  end
+  local last, counted, held = entry(newest)
+  local edge = math.max(now, last) - window
+  if last <= edge then
+    return cost <= limit and open, blocked, 0, now, now, now
+  end
+  local first, start, size, single, oldest = in_force(key, edge, newest, held_back)
+  local taken = counted and counted + held
+  local used = (taken or size) - start
+  local fits = cost <= limit - used
+  local grows, passes = oldest, now
+  if used > limit then
+    grows = time_of(key, first, start, size, single, used - limit + 1)
+  end
+  if not fits and cost <= limit and op ~= 'refund' then
+    passes = time_of(key, first, start, size, single, used - limit + cost)
+  end
+  return fits and open, blocked, used, last, grows, passes, taken, first
+end
+
+-- One window after the last entry, and no more when that lies ahead of the clock.
+local function lifetime(now, _, window, _, blocked, used, newest)
+  local life = used > 0 and math.min(newest + window - now, window) or 0
+  return math.ceil(math.max(life, blocked and blocked - now or 0) / 1000)
+end
+
+local function take(key, now, cost, _, window, _, blocked, used, newest, oldest, _, taken, first)
+  local time = math.max(now, newest)
+  if used == 0 then
+    redis.call('DEL', key) -- nothing in it is in force
+    oldest, taken = time, nil
+  else
+    if first > 0 then
+      redis.call('LTRIM', key, first, -1)
+    end
+    if blocked then
+      redis.call('RPOP', key) -- it is over
+    end
+  end
+  local element = string.format('%.0f', time)
+  if taken or cost ~= 1 then
+    taken = taken or used
+    if taken + cost > 9007199254740991 then
+      -- the count of units ever taken would no longer be exact: begin it anew
+      local all = redis.call('LRANGE', key, 0, -1)
+      redis.call('DEL', key)
+      for _, was in ipairs(all) do
+        local then_, start, held = entry(was)
+        redis.call('RPUSH', key, start and string.format('%.0f:%.0f:%.0f', then_, start - (taken - used), held) or was)
+      end
+      taken = used
+    end
+    element = string.format('%s:%.0f:%.0f', element, taken, cost)
+  end
+  redis.call('RPUSH', key, element)
+  redis.call('PEXPIRE', key, lifetime(now, nil, window, nil, nil, used + cost, time))
+  return used + cost, time, oldest, now
+end
+
+local function refund(key, now, cost, limit, window, _, blocked, _, used, newest, grows, _, taken, first)
+  if used == 0 then
+    return used, newest, grows, now
+  end
+  local edge = math.max(now, newest) - window
+  redis.call('LTRIM', key, first, blocked and -2 or -1)
+  cost = math.min(cost, used)
+  used = used - cost
+  if not taken then
+    redis.call('LTRIM', key, 0, -1 - cost)
+  end
+  while taken and cost > 0 do
+    local time, start, held = entry(redis.call('RPOP', key))
+    if cost < held then
+      redis.call('RPUSH', key, string.format('%.0f:%.0f:%.0f', time, start, held - cost))
+    end
+    cost = cost - math.min(cost, held)
+  end
+  newest, grows = now, now
+  if used > 0 then
+    local last = at(key, -1)
+    newest = entry(last)
+    local oldest, start, size, single = in_force(key, edge, last)
+    grows = time_of(key, oldest, start, size, single, math.max(used - limit + 1, 1))
+  end
+  if blocked then
+    redis.call('RPUSH', key, string.format('block:%.0f', blocked))
+  end
+  redis.call('PEXPIRE', key, lifetime(now, nil, window, nil, blocked, used, newest))
+  return used, newest, grows, now
+end
+
+local function block(key, now, _, window, _, blocked, used, newest, grows)
+  local last = at(key, -1)
+  if last and string.sub(last, 1, 1) == 'b' then
+    redis.call('RPOP', key)
+  end
+  redis.call('RPUSH', key, string.format('block:%.0f', blocked))
+  redis.call('PEXPIRE', key, lifetime(now, nil, window, nil, blocked, used, newest))
+  return used, newest, grows, now
+end
+-- One limit, one call. Follows the algorithm's own file, which defines look, take, refund, block and lifetime.
+--
+-- KEYS[1]  the limit's key
+-- KEYS[2]  only for a call with an id: where that id is remembered
+-- ARGV     op ("take", "peek", "refund" or "block"), now (microseconds since the epoch; "" for the server's own TIME),
+--          cost (units, at least 1; for "block" its length in microseconds), limit (units), window (microseconds),
+--          refill (token bucket only, else 0), taken (refund: when the units were taken; "" when that is not known),
+--          span (microseconds an id is remembered for; "" without KEYS[2])
+-- reply    {allowed (1 or 0), now, when a block ends (0: none), and up to four numbers of the state after the call: see
+--          the algorithm's file}
+local key, op, now, cost = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local limit, window, refill = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+if not now then
+  local time = redis.call('TIME')
+  now = time[1] * 1000000 + time[2]
+end
+
+local again = false
+if KEYS[2] and op == 'take' then
+  local first = redis.call('GET', KEYS[2])
+  again = first and now < first + ARGV[8]
+end
+
+local fits, blocked, a, b, c, d, e, f = look(key, op, now, cost, limit, window, refill)
+if again then
+  fits = true -- counted before, and the answer is that of then
+elseif op == 'take' then
+  if fits then
+    a, b, c, d = take(key, now, cost, limit, window, refill, blocked, a, b, c, d, e, f)
+    if KEYS[2] then
+      redis.call('SET', KEYS[2], string.format('%.0f', now), 'PX', math.ceil(ARGV[8] / 1000))
+    end
+  elseif redis.call('PTTL', key) == -1 then
+    -- Somebody removed the lifetime: a client that never comes back must not stay for ever.
+    redis.call('PEXPIRE', key, lifetime(now, limit, window, refill, blocked, a, b, c, d))
+  end
+elseif op == 'refund' then
+  a, b, c, d = refund(key, now, cost, limit, window, refill, blocked, tonumber(ARGV[7]), a, b, c, d, e, f)
+elseif op == 'block' then
+  blocked = math.max(now + cost, blocked or now)
+  a, b, c, d = block(key, now, limit, window, refill, blocked, a, b, c, d, e, f)
 end
 return {fits and 1 or 0, now, blocked or 0, a, b, c, d}
 )lua"};
 
 inline constexpr script sliding_counter{
-    "sliding_counter", "65e278b5fbe1d5d774af4049e322e1ae7153a4d8",
+    "sliding_counter", "86a334af4652200ff31596b92d09a88689c9ba7c",
     R"lua(-- floor(a * b / c) and the remainder, exact although a * b may leave the whole numbers a double can hold.
 -- For whole numbers 0 <= a < 2^53, 0 <= b <= 2^51, 0 < c < 2^49. A quotient of 2^53 or more is rounded.
 local function mul_div(a, b, c)
@@ -227,9 +459,10 @@ local function mul_div(a, b, c)
   return whole + quotient, rest
 end
 -- Writes a limit's whole state and its lifetime (ms) in one step, or deletes a state that says nothing. A block is the
--- last eight bytes of the value: a little-endian double, the time it ends (microseconds).
+-- last eight bytes of the value: a little-endian double, the time it ends (microseconds). It goes with the next call that
+-- is counted.
 local function keep(key, now, blocked, value, life)
-  if blocked and blocked > now then
+  if blocked then
     value, life = value .. struct.pack('<d', blocked), math.max(life, math.ceil((blocked - now) / 1000))
   end
   if life > 0 then
@@ -253,6 +486,9 @@ local function look(key, _, now, cost, limit, window)
   local first, current, previous, rest = struct.unpack('<ddd', stored)
   local blocked = rest <= #stored and struct.unpack('<d', stored, rest)
   first = first - first % window
+  if current + previous == 0 then
+    first = start
+  end
   if first >= start then
     start = first
   elseif start - first == window then
@@ -277,17 +513,25 @@ local function store(key, now, window, blocked, start, current, previous)
   return start, current, previous
 end
 
-local function take(key, now, cost, _, window, _, blocked, start, current, previous)
-  return store(key, now, window, blocked, start, current + cost, previous)
+local function take(key, now, cost, _, window, _, _, start, current, previous)
+  return store(key, now, window, nil, start, current + cost, previous)
 end
 
 local function refund(key, now, cost, _, window, _, blocked, taken, start, current, previous)
-  if taken and taken < start and start <= now then
-    -- counted in the window before, or in one that no longer weighs
-    local given = taken >= start - window and math.min(cost, previous) or 0
-    return store(key, now, window, blocked, start, current, previous - given)
+  local before = taken and taken < start and start <= now -- counted before this window began
+  if before and taken >= start - window then
+    cost = math.min(cost, previous)
+    previous = previous - cost
+  elseif before then
+    cost = 0 -- in a window that no longer weighs
+  else
+    cost = math.min(cost, current)
+    current = current - cost
   end
-  return store(key, now, window, blocked, start, current - math.min(cost, current), previous)
+  if cost == 0 then
+    return start, current, previous
+  end
+  return store(key, now, window, blocked, start, current, previous)
 end
 
 local function block(key, now, _, window, _, blocked, start, current, previous)
@@ -316,12 +560,12 @@ if KEYS[2] and op == 'take' then
   again = first and now < first + ARGV[8]
 end
 
-local fits, blocked, a, b, c, d, e = look(key, op, now, cost, limit, window, refill)
+local fits, blocked, a, b, c, d, e, f = look(key, op, now, cost, limit, window, refill)
 if again then
   fits = true -- counted before, and the answer is that of then
 elseif op == 'take' then
   if fits then
-    a, b, c, d = take(key, now, cost, limit, window, refill, blocked, a, b, c, d, e)
+    a, b, c, d = take(key, now, cost, limit, window, refill, blocked, a, b, c, d, e, f)
     if KEYS[2] then
       redis.call('SET', KEYS[2], string.format('%.0f', now), 'PX', math.ceil(ARGV[8] / 1000))
     end
@@ -330,16 +574,16 @@ elseif op == 'take' then
     redis.call('PEXPIRE', key, lifetime(now, limit, window, refill, blocked, a, b, c, d))
   end
 elseif op == 'refund' then
-  a, b, c, d = refund(key, now, cost, limit, window, refill, blocked, tonumber(ARGV[7]), a, b, c, d, e)
+  a, b, c, d = refund(key, now, cost, limit, window, refill, blocked, tonumber(ARGV[7]), a, b, c, d, e, f)
 elseif op == 'block' then
   blocked = math.max(now + cost, blocked or now)
-  a, b, c, d = block(key, now, limit, window, refill, blocked, a, b, c, d, e)
+  a, b, c, d = block(key, now, limit, window, refill, blocked, a, b, c, d, e, f)
 end
 return {fits and 1 or 0, now, blocked or 0, a, b, c, d}
 )lua"};
 
 inline constexpr script token_bucket{
-    "token_bucket", "abec669b6eb8f41b6b86fccb411385efb0fe9b02",
+    "token_bucket", "67709aa79a3cd403dade3ccb75270a54de4d40d7",
     R"lua(-- floor(a * b / c) and the remainder, exact although a * b may leave the whole numbers a double can hold.
 -- For whole numbers 0 <= a < 2^53, 0 <= b <= 2^51, 0 < c < 2^49. A quotient of 2^53 or more is rounded.
 local function mul_div(a, b, c)
@@ -364,9 +608,10 @@ local function mul_div(a, b, c)
   return whole + quotient, rest
 end
 -- Writes a limit's whole state and its lifetime (ms) in one step, or deletes a state that says nothing. A block is the
--- last eight bytes of the value: a little-endian double, the time it ends (microseconds).
+-- last eight bytes of the value: a little-endian double, the time it ends (microseconds). It goes with the next call that
+-- is counted.
 local function keep(key, now, blocked, value, life)
-  if blocked and blocked > now then
+  if blocked then
     value, life = value .. struct.pack('<d', blocked), math.max(life, math.ceil((blocked - now) / 1000))
   end
   if life > 0 then
@@ -402,7 +647,7 @@ local function look(key, _, now, cost, limit, window, refill)
     tokens, last = tokens + gained, last + passed
   end
   if tokens >= limit then
-    tokens, fraction = limit, 0
+    tokens, fraction, last = limit, 0, now
   end
   return cost <= tokens and not (blocked and now < blocked), blocked, tokens, fraction, last
 end
@@ -424,11 +669,14 @@ local function store(key, now, limit, window, refill, blocked, tokens, fraction,
   return tokens, fraction, last
 end
 
-local function take(key, now, cost, limit, window, refill, blocked, tokens, fraction, last)
-  return store(key, now, limit, window, refill, blocked, tokens - cost, fraction, last)
+local function take(key, now, cost, limit, window, refill, _, tokens, fraction, last)
+  return store(key, now, limit, window, refill, nil, tokens - cost, fraction, last)
 end
 
 local function refund(key, now, cost, limit, window, refill, blocked, _, tokens, fraction, last)
+  if tokens == limit then
+    return tokens, fraction, last
+  end
   tokens = math.min(tokens + cost, limit)
   if tokens == limit then
     fraction = 0
@@ -462,12 +710,12 @@ if KEYS[2] and op == 'take' then
   again = first and now < first + ARGV[8]
 end
 
-local fits, blocked, a, b, c, d, e = look(key, op, now, cost, limit, window, refill)
+local fits, blocked, a, b, c, d, e, f = look(key, op, now, cost, limit, window, refill)
 if again then
   fits = true -- counted before, and the answer is that of then
 elseif op == 'take' then
   if fits then
-    a, b, c, d = take(key, now, cost, limit, window, refill, blocked, a, b, c, d, e)
+    a, b, c, d = take(key, now, cost, limit, window, refill, blocked, a, b, c, d, e, f)
     if KEYS[2] then
       redis.call('SET', KEYS[2], string.format('%.0f', now), 'PX', math.ceil(ARGV[8] / 1000))
     end
@@ -476,20 +724,21 @@ elseif op == 'take' then
     redis.call('PEXPIRE', key, lifetime(now, limit, window, refill, blocked, a, b, c, d))
   end
 elseif op == 'refund' then
-  a, b, c, d = refund(key, now, cost, limit, window, refill, blocked, tonumber(ARGV[7]), a, b, c, d, e)
+  a, b, c, d = refund(key, now, cost, limit, window, refill, blocked, tonumber(ARGV[7]), a, b, c, d, e, f)
 elseif op == 'block' then
   blocked = math.max(now + cost, blocked or now)
-  a, b, c, d = block(key, now, limit, window, refill, blocked, a, b, c, d, e)
+  a, b, c, d = block(key, now, limit, window, refill, blocked, a, b, c, d, e, f)
 end
 return {fits and 1 or 0, now, blocked or 0, a, b, c, d}
 )lua"};
 
 inline constexpr script fixed_window{
-    "fixed_window", "588ca9251ad73227f9df40d92947859aa42b655d",
+    "fixed_window", "455998a42f398729df24d2faf524bcd96e37b95b",
     R"lua(-- Writes a limit's whole state and its lifetime (ms) in one step, or deletes a state that says nothing. A block is the
--- last eight bytes of the value: a little-endian double, the time it ends (microseconds).
+-- last eight bytes of the value: a little-endian double, the time it ends (microseconds). It goes with the next call that
+-- is counted.
 local function keep(key, now, blocked, value, life)
-  if blocked and blocked > now then
+  if blocked then
     value, life = value .. struct.pack('<d', blocked), math.max(life, math.ceil((blocked - now) / 1000))
   end
   if life > 0 then
@@ -513,7 +762,7 @@ local function look(key, _, now, cost, limit, window)
     local first, taken, rest = struct.unpack('<dd', stored)
     blocked = rest <= #stored and struct.unpack('<d', stored, rest)
     first = first - first % window
-    if first >= start then
+    if taken > 0 and first >= start then
       start, count = first, taken
     end
   end
@@ -530,13 +779,13 @@ local function store(key, now, window, blocked, start, count)
   return start, count
 end
 
-local function take(key, now, cost, _, window, _, blocked, start, count)
-  return store(key, now, window, blocked, start, count + cost)
+local function take(key, now, cost, _, window, _, _, start, count)
+  return store(key, now, window, nil, start, count + cost)
 end
 
 local function refund(key, now, cost, _, window, _, blocked, taken, start, count)
-  if taken and taken < start and start <= now then
-    return start, count -- the window that took it is over
+  if count == 0 or taken and taken < start and start <= now then
+    return start, count -- nothing to give back, or the window that took it is over
   end
   return store(key, now, window, blocked, start, count - math.min(cost, count))
 end
@@ -567,12 +816,12 @@ if KEYS[2] and op == 'take' then
   again = first and now < first + ARGV[8]
 end
 
-local fits, blocked, a, b, c, d, e = look(key, op, now, cost, limit, window, refill)
+local fits, blocked, a, b, c, d, e, f = look(key, op, now, cost, limit, window, refill)
 if again then
   fits = true -- counted before, and the answer is that of then
 elseif op == 'take' then
   if fits then
-    a, b, c, d = take(key, now, cost, limit, window, refill, blocked, a, b, c, d, e)
+    a, b, c, d = take(key, now, cost, limit, window, refill, blocked, a, b, c, d, e, f)
     if KEYS[2] then
       redis.call('SET', KEYS[2], string.format('%.0f', now), 'PX', math.ceil(ARGV[8] / 1000))
     end
@@ -581,16 +830,16 @@ elseif op == 'take' then
     redis.call('PEXPIRE', key, lifetime(now, limit, window, refill, blocked, a, b, c, d))
   end
 elseif op == 'refund' then
-  a, b, c, d = refund(key, now, cost, limit, window, refill, blocked, tonumber(ARGV[7]), a, b, c, d, e)
+  a, b, c, d = refund(key, now, cost, limit, window, refill, blocked, tonumber(ARGV[7]), a, b, c, d, e, f)
 elseif op == 'block' then
   blocked = math.max(now + cost, blocked or now)
-  a, b, c, d = block(key, now, limit, window, refill, blocked, a, b, c, d, e)
+  a, b, c, d = block(key, now, limit, window, refill, blocked, a, b, c, d, e, f)
 end
 return {fits and 1 or 0, now, blocked or 0, a, b, c, d}
 )lua"};
 
 inline constexpr script all_of{
-    "all_of", "b0eea547575188c243e080f6ef22136c966bf3d4",
+    "all_of", "1469e8b94f0e8d9c2d66a42b09e4cc44890a1fb9",
     R"lua(-- floor(a * b / c) and the remainder, exact although a * b may leave the whole numbers a double can hold.
 -- For whole numbers 0 <= a < 2^53, 0 <= b <= 2^51, 0 < c < 2^49. A quotient of 2^53 or more is rounded.
 local function mul_div(a, b, c)
@@ -615,9 +864,10 @@ local function mul_div(a, b, c)
   return whole + quotient, rest
 end
 -- Writes a limit's whole state and its lifetime (ms) in one step, or deletes a state that says nothing. A block is the
--- last eight bytes of the value: a little-endian double, the time it ends (microseconds).
+-- last eight bytes of the value: a little-endian double, the time it ends (microseconds). It goes with the next call that
+-- is counted.
 local function keep(key, now, blocked, value, life)
-  if blocked and blocked > now then
+  if blocked then
     value, life = value .. struct.pack('<d', blocked), math.max(life, math.ceil((blocked - now) / 1000))
   end
   if life > 0 then
@@ -771,6 +1021,194 @@ local function block(key, now, _, window, _, blocked, used, newest, grows)
 end
 return look, take, refund, lifetime
 end
+function make.compact_log()
+-- Compact log: the decisions of the sliding log, from a list of about 10 bytes an entry.
+--
+-- KEYS[1]  a list, oldest first, one element per admitted call: its time (microseconds), an integer; from the first call
+--          on whose cost is not 1, "time:units taken before it:cost". A block is one more element at the end, "block:"
+--          and the time it ends.
+-- reply    used, the newest entry's time, the time of the entry that must go for remaining to grow, and (when refused)
+--          of the one that must go for the call to pass
+--
+-- As long as every cost is 1, an entry's place in the list counts the units. A key's time does not run backwards: an
+-- entry is never put before the newest one, so whatever is looked for is found by halving.
+local function entry(element)
+  local time = tonumber(element)
+  if time then
+    return time, nil, 1
+  end
+  local at, start, cost = string.match(element, '^(-?%d+):(%d+):(%d+)$')
+  return tonumber(at), tonumber(start), tonumber(cost)
+end
+
+local function at(key, index)
+  return redis.call('LINDEX', key, index)
+end
+
+-- The first index from `low` on, and below `high`, where holds(element, index) is true; it stays true from there on.
+local function search(key, low, high, holds)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if holds(at(key, middle), middle) then
+      high = middle
+    else
+      low = middle + 1
+    end
+  end
+  return low
+end
+
+-- The newest entry, and the element that holds a block.
+local function newest_of(key)
+  local found = at(key, -1)
+  if found and string.sub(found, 1, 1) == 'b' then
+    return at(key, -2), found
+  end
+  return found
+end
+
+-- The entries in force, of which there is one at least: the index of the oldest, the units taken before it (counted
+-- from any beginning), how many entries the list has, and whether each counts for one unit.
+local function in_force(key, edge, newest, held_back)
+  local size = redis.call('LLEN', key) - (held_back and 1 or 0)
+  local first, oldest = 0, at(key, 0)
+  local time, start = entry(oldest)
+  if time <= edge then
+    first = search(key, 1, size - 1, function(element) return entry(element) > edge end)
+    time, start = entry(at(key, first))
+  end
+  local _, counted = entry(newest)
+  if counted and not start then
+    -- the entries before the first that carries a count
+    local from = search(key, first + 1, size - 1, function(element) return not tonumber(element) end)
+    local _, before = entry(at(key, from))
+    start = before - (from - first)
+  end
+  return first, start or first, size, not counted, time
+end
+
+-- The time of the entry that holds the units-th unit in force, counted from the oldest entry.
+local function time_of(key, first, start, size, single, units)
+  if single then
+    return tonumber(at(key, first + units - 1))
+  end
+  local found = search(key, first, size - 1, function(element, index)
+    local _, before, cost = entry(element)
+    return (before or start + index - first) + cost - start >= units
+  end)
+  return (entry(at(key, found)))
+end
+
+-- a: used, b: the newest time, c and d: the times for remaining to grow and for the call to pass, e: units ever taken
+-- (nil while each entry counts for one), f: the index of the oldest entry in force
+local function look(key, op, now, cost, limit, window)
+  local newest, held_back = newest_of(key)
+  local blocked = held_back and tonumber(string.sub(held_back, 7))
+  local open = not (blocked and now < blocked)
+  if not newest then
+    return cost <= limit and open, blocked, 0, now, now, now
+  end
+  local last, counted, held = entry(newest)
+  local edge = math.max(now, last) - window
+  if last <= edge then
+    return cost <= limit and open, blocked, 0, now, now, now
+  end
+  local first, start, size, single, oldest = in_force(key, edge, newest, held_back)
+  local taken = counted and counted + held
+  local used = (taken or size) - start
+  local fits = cost <= limit - used
+  local grows, passes = oldest, now
+  if used > limit then
+    grows = time_of(key, first, start, size, single, used - limit + 1)
+  end
+  if not fits and cost <= limit and op ~= 'refund' then
+    passes = time_of(key, first, start, size, single, used - limit + cost)
+  end
+  return fits and open, blocked, used, last, grows, passes, taken, first
+end
+
+-- One window after the last entry, and no more when that lies ahead of the clock.
+local function lifetime(now, _, window, _, blocked, used, newest)
+  local life = used > 0 and math.min(newest + window - now, window) or 0
+  return math.ceil(math.max(life, blocked and blocked - now or 0) / 1000)
+end
+
+local function take(key, now, cost, _, window, _, blocked, used, newest, oldest, _, taken, first)
+  local time = math.max(now, newest)
+  if used == 0 then
+    redis.call('DEL', key) -- nothing in it is in force
+    oldest, taken = time, nil
+  else
+    if first > 0 then
+      redis.call('LTRIM', key, first, -1)
+    end
+    if blocked then
+      redis.call('RPOP', key) -- it is over
+    end
+  end
+  local element = string.format('%.0f', time)
+  if taken or cost ~= 1 then
+    taken = taken or used
+    if taken + cost > 9007199254740991 then
+      -- the count of units ever taken would no longer be exact: begin it anew
+      local all = redis.call('LRANGE', key, 0, -1)
+      redis.call('DEL', key)
+      for _, was in ipairs(all) do
+        local then_, start, held = entry(was)
+        redis.call('RPUSH', key, start and string.format('%.0f:%.0f:%.0f', then_, start - (taken - used), held) or was)
+      end
+      taken = used
+    end
+    element = string.format('%s:%.0f:%.0f', element, taken, cost)
+  end
+  redis.call('RPUSH', key, element)
+  redis.call('PEXPIRE', key, lifetime(now, nil, window, nil, nil, used + cost, time))
+  return used + cost, time, oldest, now
+end
+
+local function refund(key, now, cost, limit, window, _, blocked, _, used, newest, grows, _, taken, first)
+  if used == 0 then
+    return used, newest, grows, now
+  end
+  local edge = math.max(now, newest) - window
+  redis.call('LTRIM', key, first, blocked and -2 or -1)
+  cost = math.min(cost, used)
+  used = used - cost
+  if not taken then
+    redis.call('LTRIM', key, 0, -1 - cost)
+  end
+  while taken and cost > 0 do
+    local time, start, held = entry(redis.call('RPOP', key))
+    if cost < held then
+      redis.call('RPUSH', key, string.format('%.0f:%.0f:%.0f', time, start, held - cost))
+    end
+    cost = cost - math.min(cost, held)
+  end
+  newest, grows = now, now
+  if used > 0 then
+    local last = at(key, -1)
+    newest = entry(last)
+    local oldest, start, size, single = in_force(key, edge, last)
+    grows = time_of(key, oldest, start, size, single, math.max(used - limit + 1, 1))
+  end
+  if blocked then
+    redis.call('RPUSH', key, string.format('block:%.0f', blocked))
+  end
+  redis.call('PEXPIRE', key, lifetime(now, nil, window, nil, blocked, used, newest))
+  return used, newest, grows, now
+end
+
+local function block(key, now, _, window, _, blocked, used, newest, grows)
+  local last = at(key, -1)
+  if last and string.sub(last, 1, 1) == 'b' then
+    redis.call('RPOP', key)
+  end
+  redis.call('RPUSH', key, string.format('block:%.0f', blocked))
+  redis.call('PEXPIRE', key, lifetime(now, nil, window, nil, blocked, used, newest))
+  return used, newest, grows, now
+end
+return look, take, refund, lifetime
+end
 function make.sliding_counter()
 -- Sliding counter: two windows aligned to the epoch,
 -- used = current + floor(previous * (window - elapsed) / window).
@@ -787,6 +1225,9 @@ local function look(key, _, now, cost, limit, window)
   local first, current, previous, rest = struct.unpack('<ddd', stored)
   local blocked = rest <= #stored and struct.unpack('<d', stored, rest)
   first = first - first % window
+  if current + previous == 0 then
+    first = start
+  end
   if first >= start then
     start = first
   elseif start - first == window then
@@ -811,17 +1252,25 @@ local function store(key, now, window, blocked, start, current, previous)
   return start, current, previous
 end
 
-local function take(key, now, cost, _, window, _, blocked, start, current, previous)
-  return store(key, now, window, blocked, start, current + cost, previous)
+local function take(key, now, cost, _, window, _, _, start, current, previous)
+  return store(key, now, window, nil, start, current + cost, previous)
 end
 
 local function refund(key, now, cost, _, window, _, blocked, taken, start, current, previous)
-  if taken and taken < start and start <= now then
-    -- counted in the window before, or in one that no longer weighs
-    local given = taken >= start - window and math.min(cost, previous) or 0
-    return store(key, now, window, blocked, start, current, previous - given)
+  local before = taken and taken < start and start <= now -- counted before this window began
+  if before and taken >= start - window then
+    cost = math.min(cost, previous)
+    previous = previous - cost
+  elseif before then
+    cost = 0 -- in a window that no longer weighs
+  else
+    cost = math.min(cost, current)
+    current = current - cost
   end
-  return store(key, now, window, blocked, start, current - math.min(cost, current), previous)
+  if cost == 0 then
+    return start, current, previous
+  end
+  return store(key, now, window, blocked, start, current, previous)
 end
 
 local function block(key, now, _, window, _, blocked, start, current, previous)
@@ -857,7 +1306,7 @@ local function look(key, _, now, cost, limit, window, refill)
     tokens, last = tokens + gained, last + passed
   end
   if tokens >= limit then
-    tokens, fraction = limit, 0
+    tokens, fraction, last = limit, 0, now
   end
   return cost <= tokens and not (blocked and now < blocked), blocked, tokens, fraction, last
 end
@@ -879,11 +1328,14 @@ local function store(key, now, limit, window, refill, blocked, tokens, fraction,
   return tokens, fraction, last
 end
 
-local function take(key, now, cost, limit, window, refill, blocked, tokens, fraction, last)
-  return store(key, now, limit, window, refill, blocked, tokens - cost, fraction, last)
+local function take(key, now, cost, limit, window, refill, _, tokens, fraction, last)
+  return store(key, now, limit, window, refill, nil, tokens - cost, fraction, last)
 end
 
 local function refund(key, now, cost, limit, window, refill, blocked, _, tokens, fraction, last)
+  if tokens == limit then
+    return tokens, fraction, last
+  end
   tokens = math.min(tokens + cost, limit)
   if tokens == limit then
     fraction = 0
@@ -912,7 +1364,7 @@ local function look(key, _, now, cost, limit, window)
     local first, taken, rest = struct.unpack('<dd', stored)
     blocked = rest <= #stored and struct.unpack('<d', stored, rest)
     first = first - first % window
-    if first >= start then
+    if taken > 0 and first >= start then
       start, count = first, taken
     end
   end
@@ -929,13 +1381,13 @@ local function store(key, now, window, blocked, start, count)
   return start, count
 end
 
-local function take(key, now, cost, _, window, _, blocked, start, count)
-  return store(key, now, window, blocked, start, count + cost)
+local function take(key, now, cost, _, window, _, _, start, count)
+  return store(key, now, window, nil, start, count + cost)
 end
 
 local function refund(key, now, cost, _, window, _, blocked, taken, start, count)
-  if taken and taken < start and start <= now then
-    return start, count -- the window that took it is over
+  if count == 0 or taken and taken < start and start <= now then
+    return start, count -- nothing to give back, or the window that took it is over
   end
   return store(key, now, window, blocked, start, count - math.min(cost, count))
 end
@@ -972,7 +1424,7 @@ for i = 1, count do
     window = tonumber(ARGV[p + 5]), refill = tonumber(ARGV[p + 6]), taken = tonumber(ARGV[p + 7])}
   local look
   look, part.take, part.refund, part.lifetime = make[ARGV[p]]()
-  part.fits, part.blocked, part.a, part.b, part.c, part.d, part.e =
+  part.fits, part.blocked, part.a, part.b, part.c, part.d, part.e, part.f =
     look(KEYS[i], part.op, now, part.cost, part.limit, part.window, part.refill)
   if part.op == 'take' then
     takes = true
@@ -990,9 +1442,9 @@ for i = 1, count do
   local key, p = KEYS[i], parts[i]
   if p.op == 'refund' then
     p.a, p.b, p.c, p.d =
-      p.refund(key, now, p.cost, p.limit, p.window, p.refill, p.blocked, p.taken, p.a, p.b, p.c, p.d, p.e)
+      p.refund(key, now, p.cost, p.limit, p.window, p.refill, p.blocked, p.taken, p.a, p.b, p.c, p.d, p.e, p.f)
   elseif p.op == 'take' and p.fits and go then
-    p.a, p.b, p.c, p.d = p.take(key, now, p.cost, p.limit, p.window, p.refill, p.blocked, p.a, p.b, p.c, p.d, p.e)
+    p.a, p.b, p.c, p.d = p.take(key, now, p.cost, p.limit, p.window, p.refill, p.blocked, p.a, p.b, p.c, p.d, p.e, p.f)
   elseif p.op == 'take' and not p.fits and redis.call('PTTL', key) == -1 then
     redis.call('PEXPIRE', key, p.lifetime(now, p.limit, p.window, p.refill, p.blocked, p.a, p.b, p.c, p.d))
   end

@@ -82,7 +82,7 @@ inline std::optional<address> forwarded_address(std::string_view element) {
 inline std::string client_address(std::string_view peer, std::string_view forwarded_for, const proxies& trusted,
                                   int ipv6_prefix = 64) {
   if (ipv6_prefix < 0 || ipv6_prefix > 128) {
-    throw std::invalid_argument{"ipv6_prefix is not 0 to 128: " + std::to_string(ipv6_prefix)};
+    throw std::invalid_argument{"ratelimit: ipv6_prefix: " + std::to_string(ipv6_prefix) + " is not within 0 and 128"};
   }
   const auto counted_by = [&](const address& a) {
     return (a.is_v4() ? a : a.masked(static_cast<std::size_t>(ipv6_prefix))).to_string();

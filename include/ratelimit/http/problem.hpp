@@ -1,13 +1,18 @@
 // The body of a refusal: RFC 9457 problem details, with the problem types of draft-ietf-httpapi-ratelimit-headers-11.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include <ratelimit/decision.hpp>
+<<<<<<< HEAD
 #include <ratelimit/detail/utf8.hpp>
+=======
+#include <ratelimit/http/parts.hpp>
+>>>>>>> main
 #include <ratelimit/http/status.hpp>
 
 namespace ratelimit::http {
@@ -74,9 +79,10 @@ inline std::string problem_json(std::span<const decision> limits) {
          names + "]}";
 }
 
-// The same for one limit.
-inline std::string problem_json(const decision& d) {
-  return problem_json({&d, 1});
+// The same for one limit, or for every limit of an all_of.
+template <std::derived_from<decision> Decision>
+std::string problem_json(const Decision& d) {
+  return problem_json(parts_of(d));
 }
 
 }  // namespace ratelimit::http

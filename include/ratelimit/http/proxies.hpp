@@ -50,7 +50,7 @@ class proxies {
   static network parse(std::string_view entry) {
     const std::size_t slash = entry.find('/');
     const auto base = address::parse(entry.substr(0, slash));
-    if (!base) throw refused(entry, "not an IP address or network");
+    if (!base) throw refused(entry, "is not an IP address or network");
     if (slash == entry.npos) return {*base, 128};
 
     // An IPv4-mapped base written as IPv6 counts its prefix in 128 bits.
@@ -59,15 +59,16 @@ class proxies {
     unsigned prefix = 0;
     const auto [end, failed] = std::from_chars(digits.data(), digits.data() + digits.size(), prefix);
     if (failed != std::errc{} || end != digits.data() + digits.size() || prefix > (dotted ? 32 : 128)) {
-      throw refused(entry, dotted ? "the prefix is not 0 to 32" : "the prefix is not 0 to 128");
+      throw refused(entry,
+                    dotted ? "has a prefix that is not within 0 and 32" : "has a prefix that is not within 0 and 128");
     }
     if (dotted) prefix += 96;
-    if (base->is_v4() && prefix < 96) throw refused(entry, "the prefix of an IPv4-mapped network is below 96");
+    if (base->is_v4() && prefix < 96) throw refused(entry, "is IPv4-mapped, and its prefix is below 96");
     return {base->masked(prefix), prefix};
   }
 
   static std::invalid_argument refused(std::string_view entry, const char* why) {
-    return std::invalid_argument{"trusted proxy \"" + std::string{entry} + "\": " + why};
+    return std::invalid_argument{"ratelimit: trusted proxy: \"" + std::string{entry} + "\" " + why};
   }
 
   std::vector<network> networks_;

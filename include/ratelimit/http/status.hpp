@@ -1,9 +1,11 @@
 // The status code that answers a decision.
 #pragma once
 
+#include <concepts>
 #include <span>
 
 #include <ratelimit/decision.hpp>
+#include <ratelimit/http/parts.hpp>
 
 namespace ratelimit::http {
 
@@ -20,8 +22,10 @@ inline int status(std::span<const decision> limits) noexcept {
   return over ? 429 : unknown ? 503 : 200;
 }
 
-inline int status(const decision& d) noexcept {
-  return status({&d, 1});
+// The same for one limit, or for every limit of an all_of.
+template <std::derived_from<decision> Decision>
+int status(const Decision& d) noexcept {
+  return status(parts_of(d));
 }
 
 }  // namespace ratelimit::http

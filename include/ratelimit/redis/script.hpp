@@ -20,6 +20,7 @@ namespace ratelimit::detail {
 inline const script& script_of(algorithm_id algorithm) noexcept {
   switch (algorithm) {
     case algorithm_id::sliding_log: return scripts::sliding_log;
+    case algorithm_id::compact_log: return scripts::compact_log;
     case algorithm_id::sliding_counter: return scripts::sliding_counter;
     case algorithm_id::token_bucket: return scripts::token_bucket;
     case algorithm_id::fixed_window: break;
@@ -30,7 +31,8 @@ inline const script& script_of(algorithm_id algorithm) noexcept {
 // The numbers of its state that an algorithm's script replies with.
 inline std::size_t view_size(algorithm_id algorithm) noexcept {
   switch (algorithm) {
-    case algorithm_id::sliding_log: return 4;
+    case algorithm_id::sliding_log:
+    case algorithm_id::compact_log: return 4;
     case algorithm_id::sliding_counter:
     case algorithm_id::token_bucket: return 3;
     case algorithm_id::fixed_window: break;
