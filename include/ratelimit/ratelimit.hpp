@@ -10,6 +10,8 @@
 #include <ratelimit/fixed_window.hpp>
 #include <ratelimit/memory.hpp>
 #include <ratelimit/observer.hpp>
+#include <ratelimit/policy.hpp>
+#include <ratelimit/policy_map.hpp>
 #include <ratelimit/redis.hpp>
 #include <ratelimit/sliding_counter.hpp>
 #include <ratelimit/sliding_log.hpp>
