@@ -14,6 +14,8 @@
 #include <ratelimit/http/status.hpp>
 #include <ratelimit/memory.hpp>
 #include <ratelimit/observer.hpp>
+#include <ratelimit/policy.hpp>
+#include <ratelimit/policy_map.hpp>
 #include <ratelimit/redis.hpp>
 #include <ratelimit/sliding_counter.hpp>
 #include <ratelimit/sliding_log.hpp>

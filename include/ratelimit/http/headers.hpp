@@ -97,7 +97,7 @@ inline header_list headers(std::span<const decision> limits, fields which = fiel
       can_pass = can_pass && d.retry_after;
       wait = std::max(wait, d.retry_after);
     }
-    if (d.from == source::invalid) continue;
+    if (d.from == source::invalid || d.from == source::unlimited) continue;
     if (!binding || binds_before(d, *binding)) binding = &d;
     const std::string name = detail::sf_string(d.limit_name);
     policies += (policies.empty() ? "" : ", ") + name + ";q=" + detail::sf_integer(d.limit);
