@@ -58,7 +58,8 @@ struct sliding_log {
     const bool fits = what.cost <= numbers.limit - used;
 
     const bool takes = op == operation::take && fits && open;
-    const bool gives = op == operation::refund && used > 0;
+    // Not when what is given back has left the window.
+    const bool gives = op == operation::refund && used > 0 && !(what.taken && *what.taken <= time - numbers.window);
     if (takes || gives) {
       const std::uint64_t taken = log.empty() ? 0 : log.newest().end();
       log.drop_before(oldest);
