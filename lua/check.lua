@@ -1,7 +1,7 @@
 -- One limit, one call. Follows the algorithm's own file, which defines look, take, refund, block and lifetime.
 --
 -- KEYS[1]  the limit's key
--- KEYS[2]  only for a call with an id: where that id is remembered
+-- KEYS[2]  only for a call with an id: where that id is remembered; a refund forgets it
 -- ARGV     op ("take", "peek", "refund" or "block"), now (microseconds since the epoch; "" for the server's own TIME),
 --          cost (units, at least 1; for "block" its length in microseconds), limit (units), window (microseconds),
 --          refill (token bucket only, else 0), taken (refund: when the units were taken; "" when that is not known),
@@ -36,6 +36,9 @@ elseif op == 'take' then
   end
 elseif op == 'refund' then
   a, b, c, d = refund(key, now, cost, limit, window, refill, blocked, tonumber(ARGV[7]), a, b, c, d, e, f)
+  if KEYS[2] then
+    redis.call('DEL', KEYS[2])
+  end
 elseif op == 'block' then
   blocked = math.max(now + cost, blocked or now)
   a, b, c, d = block(key, now, limit, window, refill, blocked, a, b, c, d, e, f)

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,7 +19,7 @@
 
 #include <ratelimit/call.hpp>
 #include <ratelimit/decision.hpp>
-#include <ratelimit/detail/integer.hpp>
+#include <ratelimit/detail/fnv1a.hpp>
 #include <ratelimit/error.hpp>
 #include <ratelimit/failure.hpp>
 #include <ratelimit/limiter.hpp>
@@ -26,38 +27,33 @@
 
 namespace ratelimit {
 
-// The verdict of several limits: the binding limit's decision (denied: that of the longest wait, a wait without end
-// before all; allowed: that of the smallest remaining share), and each limit's own, as after the call, in the order
-// given. A part of a denied call may be allowed: its limit had room, and has not counted.
+// The verdict of several limits: the binding limit's decision (binds_before: denied, that of the longest wait, one that
+// no waiting ends before all; allowed, that of the smallest remaining share; of equal ones the first), and each limit's
+// own, as after the call, in the order given. A part of a denied call may be allowed: its limit had room, and has not
+// counted. would_deny is set when a shadow limit would have refused.
 template <std::size_t Count>
 struct joint_decision : decision {
   std::array<decision, Count> parts{};
 };
-
-// true where `a` binds more than `b`.
-inline bool binds_before(const decision& a, const decision& b) noexcept {
-  if (a.allowed != b.allowed) return !a.allowed;
-  if (!a.allowed) {
-    if (a.retry_after.has_value() != b.retry_after.has_value()) return !a.retry_after.has_value();
-    return a.retry_after > b.retry_after;
-  }
-  return detail::int128{a.remaining} * b.limit < detail::int128{b.remaining} * a.limit;
-}
 
 // A combination of limiters, of any algorithms and scopes, over one store. Copies the limiters (cheaply); the store
 // must outlive it. Thread-safe.
 //
 // One round trip and one step: in Redis one script. Only where a cluster keeps the limits' keys in different slots
 // (limits whose scopes differ in more than the region) they are asked one after the other, and a refusal gives back
-// what the earlier ones took: then another call may for a moment see those units as taken.
+// what the earlier ones took, and nothing that a later window took. That is not atomic: another call may for a moment
+// see those units as taken, and they stay taken where the store cannot be asked to give them back before the deadline.
 //
-// The deadline is the shortest of the limits'. When the store cannot be asked, one limit with fail::closed refuses the
-// call; otherwise limits with fail::local count in this process and those with fail::open let it pass. The limits' deny
-// caches are not asked. A call that names its own limit is invalid: it would not say which.
+// The deadline is the shortest of the limits', the clock the first one's. When the store cannot be asked, one limit
+// with fail::closed refuses the call; otherwise limits with fail::local count in this process and those with fail::open
+// let it pass. The limits' deny caches are not asked. A call that names its own limit is invalid: it would not say
+// which. A call's id is remembered for the first limit's window, and by this combination alone: one of its limits by
+// itself, or another combination, counts a call of the same id as a new one.
 template <class... Limits>
 class all_of {
   static constexpr std::size_t count = sizeof...(Limits);
   static_assert(count > 0, "all_of needs a limiter");
+  static_assert((batch_store<typename Limits::store_type> && ...), "all_of needs a store that takes several requests");
 
  public:
   using decision_type = joint_decision<count>;
@@ -73,6 +69,8 @@ class all_of {
       for (std::size_t j = 0; j < i; ++j)
         if (keys[i] == keys[j]) detail::refuse("all_of", keys[i].first, "is given twice: two limits need two names");
     }
+    for (const auto& [head, by] : keys)
+      name_ = detail::fnv1a(std::to_string(static_cast<int>(by)), detail::fnv1a(head, name_));
   }
 
   // As limiter's members of these names; `cost` is taken from every limit.
@@ -87,17 +85,28 @@ class all_of {
   decision_type refund(std::string_view identity, std::string_view region, std::int64_t cost) const {
     return answer(operation::refund, call{identity, region, cost});
   }
-
-  // Forgets the keys of every limit; the first error, when there was one.
-  std::error_code reset(std::string_view identity, std::string_view region = {}) const {
-    std::error_code first;
-    each([&](auto, const auto& limit) {
-      if (const std::error_code error = limit.reset(identity, region); error && !first) first = error;
-    });
-    return first;
+  decision_type refund(std::string_view identity, std::string_view region, std::int64_t cost, time_point taken) const {
+    return answer(operation::refund, call{identity, region, cost}, taken.time_since_epoch().count());
   }
 
-  // One pipeline for a batch: a verdict for each call, in order, each decided on its own.
+  // Forgets the keys of every limit, in one pipeline; the first error, when there was one.
+  std::error_code reset(std::string_view identity, std::string_view region = {}) const {
+    const call c{identity, region};
+    if (const std::error_code bad = invalid(c)) return bad;
+    const auto keys = keys_for(c);
+    std::array<request, count> what;
+    each([&](auto n, const auto& limit) {
+      what[n] = limit.put(operation::reset, 1, limit.numbers_for(c), keys[n].view(), {}).what;
+    });
+    std::array<outcome, count> seen;
+    std::get<0>(limits_).store_->run_many(what, 1, seen, deadline{shortest_deadline()});
+    each([&](auto n, const auto& limit) { limit.forget_denial(keys[n].view()); });
+    const auto failed = std::find_if(seen.begin(), seen.end(), [](const outcome& o) { return bool{o.error}; });
+    return failed == seen.end() ? std::error_code{} : failed->error;
+  }
+
+  // A verdict for each call, in order, each decided on its own, and all of them by one deadline. One pipeline, but for
+  // the calls whose limits are asked one after the other.
   std::vector<decision_type> check_many(std::span<const call> calls) const {
     const auto started = deadline::clock::now();
     const deadline until{started + shortest_deadline()};
@@ -116,7 +125,7 @@ class all_of {
       }
       auto& own = keys.emplace_back();
       each([&](auto n, const auto& limit) { own[n] = limit.key_for(calls[i]).view(); });
-      const questions q = put_all(operation::take, calls[i], own, ids.emplace_back(ids_for(calls[i], own)));
+      const questions q = put_all(operation::take, calls[i], {}, own, ids.emplace_back(ids_for(calls[i], own)));
       for (const detail::question& part : q) what.push_back(part.what);
       put.push_back(q);
       asked.push_back(i);
@@ -142,23 +151,27 @@ class all_of {
     (std::make_index_sequence<count>{});
   }
 
-  decision_type answer(operation op, const call& c) const {
+  decision_type answer(operation op, const call& c, std::optional<std::int64_t> taken = {}) const {
     const auto started = deadline::clock::now();
-    decision_type verdict = decide(op, c, deadline{started + shortest_deadline()});
+    decision_type verdict = decide(op, c, taken, deadline{started + shortest_deadline()});
     if (op != operation::peek) report(verdict, op, c, started);
     return verdict;
   }
 
-  decision_type decide(operation op, const call& c, const deadline& until) const {
-    if (const std::error_code bad = invalid(c)) return uncounted(c, source::invalid, bad);
-    const auto keys = [&]<std::size_t... I>(std::index_sequence<I...>) {
+  std::array<detail::key, count> keys_for(const call& c) const {
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
       return std::array<detail::key, count>{std::get<I>(limits_).key_for(c)...};
     }
     (std::make_index_sequence<count>{});
+  }
+
+  decision_type decide(operation op, const call& c, std::optional<std::int64_t> taken, const deadline& until) const {
+    if (const std::error_code bad = invalid(c)) return uncounted(c, source::invalid, bad);
+    const auto keys = keys_for(c);
     std::array<std::string_view, count> views;
     std::transform(keys.begin(), keys.end(), views.begin(), [](const detail::key& k) { return k.view(); });
     const auto ids = ids_for(c, views);
-    const questions put = put_all(op, c, views, ids);
+    const questions put = put_all(op, c, taken, views, ids);
     std::array<request, count> what;
     std::transform(put.begin(), put.end(), what.begin(), [](const detail::question& q) { return q.what; });
     std::array<outcome, count> seen;
@@ -169,14 +182,17 @@ class all_of {
   template <class Keys>
   std::array<std::string, count> ids_for(const call& c, const Keys& keys) const {
     std::array<std::string, count> ids;
-    each([&](auto n, const auto& limit) { ids[n] = limit.id_for(c, keys[n]); });
+    if (c.request_id.empty()) return ids;
+    const std::string name = ":" + std::to_string(name_);
+    each([&](auto n, const auto& limit) { ids[n] = limit.id_for(c, keys[n]) + name; });
     return ids;
   }
 
   // The call as it is put to the store, once for each limit. A cost that one limit can never admit is not counted by
   // the others either.
   template <class Keys>
-  questions put_all(operation op, const call& c, const Keys& keys, const std::array<std::string, count>& ids) const {
+  questions put_all(operation op, const call& c, std::optional<std::int64_t> taken, const Keys& keys,
+                    const std::array<std::string, count>& ids) const {
     questions put{};
     bool never = false;
     each([&](auto n, const auto& limit) {
@@ -185,6 +201,8 @@ class all_of {
     });
     for (detail::question& q : put) {
       q.what.now = put.front().what.now;
+      q.what.taken = taken;
+      q.what.once_for = put.front().what.once_for;
       if (never) q.what.op = operation::peek;
     }
     return put;
@@ -193,47 +211,67 @@ class all_of {
   // `what` holds `count` requests for each call.
   void ask(std::span<const request> what, std::span<outcome> seen, const deadline& until) const {
     auto& store = *std::get<0>(limits_).store_;
-    if (what.empty()) return;
-    if (store.can_join(what.first(count))) {
-      store.run_many(what, count, seen, until);
+    bool join = true;
+    for (std::size_t i = 0; i < what.size(); i += count) join = join && store.can_join(what.subspan(i, count));
+    if (join) {
+      if (!what.empty()) store.run_many(what, count, seen, until);
       return;
     }
-    for (std::size_t i = 0; i < what.size(); i += count)
-      one_by_one(what.subspan(i, count), seen.subspan(i, count),
-                 [&](std::size_t, const request& r) { return store.run(r, until); });
+    for (std::size_t i = 0; i < what.size(); i += count) {
+      const auto group = what.subspan(i, count);
+      if (store.can_join(group)) {
+        store.run_many(group, count, seen.subspan(i, count), until);
+      } else {
+        one_by_one(group, seen.subspan(i, count), [&](std::size_t, const request& r) { return store.run(r, until); });
+      }
+    }
   }
 
-  // All or nothing without a common step: what was taken before a refusal, or before an error, is given back.
+  // All or nothing without a common step. Either every outcome has the error, and nothing is taken for certain but what
+  // could not be given back; or none has, but that of limits that could not be asked how they stand after a refusal.
   template <class Run>
   static void one_by_one(std::span<const request> what, std::span<outcome> seen, Run run) {
     bool go = true;
-    std::error_code error;
-    for (std::size_t i = 0; i < what.size() && !error; ++i) {
+    for (std::size_t i = 0; i < what.size(); ++i) {
       request r = what[i];
       if (!go && r.op == operation::take) r.op = operation::peek;
       seen[i] = run(i, r);
-      error = seen[i].error;
-      const bool refused = r.op == operation::take && !error && !seen[i].allowed && r.binding;
-      if (!(error || refused) || !go) continue;
+      const bool refused = r.op == operation::take && r.binding && !seen[i].allowed;
+      if (!go || !(seen[i].error || refused)) continue;
       go = false;
-      for (std::size_t j = 0; j < i; ++j) {
-        if (what[j].op != operation::take || !seen[j].allowed) continue;
-        request back = what[j];
-        back.op = operation::refund;
-        seen[j] = run(j, back);
-        seen[j].allowed = true;
-      }
+      give_back(what.first(i), seen, run);
+      if (!seen[i].error) continue;
+      std::fill(seen.begin(), seen.end(), outcome{.error = seen[i].error});
+      return;
     }
-    if (error)
-      for (outcome& o : seen) o.error = error;
+  }
+
+  // What was taken is given back to the window that took it, and the call's id forgotten. What cannot be given back
+  // stays as it was counted.
+  template <class Run>
+  static void give_back(std::span<const request> what, std::span<outcome> seen, Run run) {
+    for (std::size_t i = 0; i < what.size(); ++i) {
+      if (what[i].op != operation::take || !seen[i].allowed) continue;
+      request back = what[i];
+      back.op = operation::refund;
+      back.taken = seen[i].now;
+      outcome given = run(i, back);
+      if (given.error) continue;
+      given.allowed = true;
+      seen[i] = given;
+    }
   }
 
   decision_type settle(operation op, const call& c, const questions& put, std::span<const outcome> seen,
                        const deadline& until) const {
-    const auto failed = std::find_if(seen.begin(), seen.end(), [](const outcome& o) { return bool{o.error}; });
-    if (failed != seen.end()) return without_store(op, c, put, failed->error, until);
+    if (seen.front().error) return without_store(op, c, put, seen.front().error, until);
     decision_type d;
     each([&](auto n, const auto& limit) {
+      if (op == operation::refund) limit.forget_denial(put[n].what.key);
+      if (seen[n].error) {
+        d.parts[n] = limit.uncounted(put[n].what.numbers, limit.source_of_failure(), seen[n].error);
+        return;
+      }
       if (limit.shared_->local) limit.shared_->local->end();
       d.parts[n] = limit.conclude(put[n], seen[n], std::remove_cvref_t<decltype(*limit.store_)>::origin);
     });
@@ -252,6 +290,8 @@ class all_of {
         local[n] = limit.put(op, c.cost, limit.shared_->local->share_of(put[n].what.numbers), put[n].what.key,
                              put[n].what.once);
       what[n] = local[n].what;
+      what[n].now = put[n].what.now;
+      what[n].taken = put[n].what.taken;
     });
     const bool never =
         std::any_of(local.begin(), local.end(), [](const detail::question& q) { return q.never && q.what.binding; });
@@ -313,6 +353,7 @@ class all_of {
   }
 
   std::tuple<Limits...> limits_;
+  std::uint64_t name_ = detail::fnv1a({});  // what stands for this combination in the key of a call's id
 };
 
 }  // namespace ratelimit

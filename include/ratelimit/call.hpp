@@ -17,7 +17,8 @@ struct call {
   std::optional<std::int64_t> limit{};
   // A call with an id is counted once: the same id again within one window of the admitted call (a token bucket: the
   // time it takes to fill), from any process, is admitted and not counted. A refused call is decided anew. At most 512
-  // bytes; empty: none. Costs one more key for each such call.
+  // bytes; empty: none. Costs one more key for each such call. Whoever chooses the ids can pass again and again under
+  // one: take those of your own proxy, or make them of the request.
   std::string_view request_id{};
 };
 

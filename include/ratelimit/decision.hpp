@@ -7,6 +7,8 @@
 #include <string_view>
 #include <system_error>
 
+#include <ratelimit/detail/integer.hpp>
+
 namespace ratelimit {
 
 // Microseconds since the Unix epoch: the only unit of time inside the library and its scripts.
@@ -21,6 +23,7 @@ enum class source : std::uint8_t {
   failed_open,    // the store could not be asked; fail::open let the call pass
   failed_closed,  // the store could not be asked; fail::closed refused it (answer 503, not 429)
   invalid,        // the call itself was malformed (see error); never sent
+  unlimited,      // no limit stands for this call (policy.hpp)
 };
 
 constexpr std::string_view to_string(source from) noexcept {
@@ -32,6 +35,7 @@ constexpr std::string_view to_string(source from) noexcept {
     case source::failed_open: return "failed_open";
     case source::failed_closed: return "failed_closed";
     case source::invalid: return "invalid";
+    case source::unlimited: return "unlimited";
   }
   return "unknown";
 }
@@ -74,5 +78,15 @@ struct decision {
   }
   explicit operator bool() const noexcept { return allowed; }
 };
+
+// Whether `a` binds the caller more than `b`: a refusal before anything else; what was counted before what nobody
+// counted; of refusals the longest wait first, and one that no waiting ends before that; of the others the smallest
+// share of its limit left.
+inline bool binds_before(const decision& a, const decision& b) noexcept {
+  if (a.allowed != b.allowed) return !a.allowed;
+  if (a.counted() != b.counted()) return a.counted();
+  if (!a.allowed) return b.retry_after && (!a.retry_after || *a.retry_after > *b.retry_after);
+  return detail::int128{a.remaining} * b.limit < detail::int128{b.remaining} * a.limit;
+}
 
 }  // namespace ratelimit

@@ -47,6 +47,8 @@ struct question {
 template <class Algorithm, store Store, time_source Clock>
 class limiter {
  public:
+  using store_type = Store;
+
   // Decides, and counts `cost` units when allowed; a cost of 0 is a peek. One round trip. Throws nothing that Redis,
   // the network or the caller's bytes can cause; an identity that is empty or over 512 bytes, a region over 512 bytes
   // and a negative cost are denied as source::invalid, whatever on_failure says.
@@ -183,7 +185,7 @@ class limiter {
     const detail::key key = key_for(c);
     const request what{shared_->options.algorithm, op, key.view(), numbers_for(c), cost, clock_time()};
     const std::error_code error = store_->run(what, deadline{shared_->options.deadline}).error;
-    if (shared_->denied) shared_->denied->forget(key.view());
+    forget_denial(key.view());
     return error;
   }
 
@@ -213,7 +215,7 @@ class limiter {
     const outcome seen = store_->run(q.what, until);
     const decision d = settle(q, seen, op, c, until);
     if (seen.error) return d;
-    if (denied && q.what.op == operation::refund) denied->forget(key.view());
+    if (q.what.op == operation::refund) forget_denial(key.view());
     if (denied && takes && d.retry_after) denied->add(key.view(), c.cost, d, asked_at);
     return d;
   }
@@ -245,13 +247,20 @@ class limiter {
   decision without_store(const detail::question& asked, operation op, const call& c, std::error_code why,
                          const deadline& until) const {
     const rule& numbers = asked.what.numbers;
-    if (!shared_->local)
-      return uncounted(numbers, shared_->options.on_failure == fail::open ? source::failed_open : source::failed_closed,
-                       why);
-    const detail::question q = put(op, c.cost, shared_->local->share_of(numbers), asked.what.key, asked.what.once);
+    if (!shared_->local) return uncounted(numbers, source_of_failure(), why);
+    detail::question q = put(op, c.cost, shared_->local->share_of(numbers), asked.what.key, asked.what.once);
+    q.what.taken = asked.what.taken;
     decision d = conclude(q, shared_->local->run(q.what, until), source::local);
     d.error = why;
     return d;
+  }
+
+  source source_of_failure() const noexcept {
+    return shared_->options.on_failure == fail::closed ? source::failed_closed : source::failed_open;
+  }
+
+  void forget_denial(std::string_view key) const {
+    if (shared_->denied) shared_->denied->forget(key);
   }
 
   decision blank(const rule& numbers) const {

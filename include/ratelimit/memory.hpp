@@ -54,22 +54,29 @@ class memory {
     shard& where = shard_of(what.key);
     const std::lock_guard lock{where.mutex};
     const std::int64_t now = time_of(what);
-    if (what.once.empty() || what.op != operation::take) return where.run(what, what.op, now);
-    const bool again = where.remembers(what, now);
-    outcome seen = where.run(what, again ? operation::peek : operation::take, now);
+    if (what.once.empty()) return where.run(what, what.op, now);
+    const bool again = what.op == operation::take && where.remembers(what, now);
+    outcome seen = where.run(what, again ? operation::peek : what.op, now);
     if (again) {
       seen.allowed = true;
-    } else if (seen.allowed) {
+    } else if (what.op == operation::take && seen.allowed) {
       where.remember(what, now);
+    } else if (what.op == operation::refund) {
+      where.forget(where.find(what.once));
     }
     return seen;
   }
 
   bool can_join(std::span<const request>) const noexcept { return true; }
 
-  void run_many(std::span<const request> what, std::size_t together, std::span<outcome> out, const deadline&) {
-    for (std::size_t i = 0; i < what.size(); i += together)
-      run_group(what.subspan(i, together), out.subspan(i, together));
+  void run_many(std::span<const request> what, std::size_t together, std::span<outcome> out, const deadline& until) {
+    for (std::size_t i = 0; i < what.size(); i += together) {
+      if (together == 1) {
+        out[i] = run(what[i], until);
+      } else {
+        run_group(what.subspan(i, together), out.subspan(i, together));
+      }
+    }
   }
 
   // Forgets every key.
@@ -242,19 +249,21 @@ class memory {
     const bool has_id = !what.front().once.empty();
     const bool again = has_id && shards.front()->remembers(what.front(), now);
     bool go = true;
-    bool takes = false;
     for (std::size_t i = 0; i < what.size(); ++i) {
       const bool take = what[i].op == operation::take;
       out[i] = shards[i]->run(what[i], take ? operation::peek : what[i].op, now);
       if (!take) continue;
-      takes = true;
       if (again) out[i].allowed = true;
       if (!out[i].allowed && what[i].binding) go = false;
     }
-    if (!takes || !go || again) return;
-    for (std::size_t i = 0; i < what.size(); ++i)
-      if (what[i].op == operation::take && out[i].allowed) out[i] = shards[i]->run(what[i], operation::take, now);
-    if (has_id) shards.front()->remember(what.front(), now);
+    if (!go || again) return;
+    bool counted = false;
+    for (std::size_t i = 0; i < what.size(); ++i) {
+      if (what[i].op != operation::take || !out[i].allowed) continue;
+      out[i] = shards[i]->run(what[i], operation::take, now);
+      counted = true;
+    }
+    if (has_id && counted) shards.front()->remember(what.front(), now);
   }
 
   std::vector<shard> shards_;

@@ -42,7 +42,8 @@ struct request {
   bool binding = true;              // in a group: a refusal refuses the others too
   // A refund: when the units were taken; then nothing that a later window took is given back.
   std::optional<std::int64_t> taken{};
-  // A call with an id: the key that remembers it, and for how long (microseconds). In a group, the first request's.
+  // A call with an id: the key that remembers it, and for how long (microseconds); a refund forgets it. In a group, the
+  // first request's.
   std::string_view once{};
   std::int64_t once_for = 0;
 };
@@ -66,7 +67,8 @@ concept store = requires(T& where, const request& what, const deadline& until) {
 
 // A store that also takes several requests in one round trip: run_many() answers each group of `together` consecutive
 // requests as one, all or nothing, and the groups independently of each other; can_join() tells whether the keys of one
-// group can be decided in one step (on a cluster they must share a slot).
+// group can be decided in one step (on a cluster they must share a slot). Groups of more than one hold takes, peeks and
+// refunds alone.
 template <class T>
 concept batch_store = store<T> && requires(T& where, std::span<const request> what, std::size_t together,
                                            std::span<outcome> out, const deadline& until) {

@@ -59,9 +59,10 @@ count first_wait(count longest, const Predicate& holds) {
 class sliding_log {
  public:
   wide used(const numbers& n, count now) const {
+    const count edge = time(now) - n.window;
     wide sum = 0;
     for (const entry& e : entries_)
-      if (e.time > time(now) - n.window) sum += e.units;
+      if (e.time > edge) sum += e.units;
     return sum;
   }
 
@@ -236,7 +237,8 @@ class token_bucket {
   }
 
   void settle(const numbers& n, count now, wide level) {
-    time_ = seen_ ? std::max(time_, now) : now;
+    const bool full_now = this->level(n, now) == full(n);  // as if nobody had ever used it
+    time_ = full_now ? now : std::max(time_, now);
     seen_ = level < full(n);
     level_ = level;
     parts_ = parts(n);

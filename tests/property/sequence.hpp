@@ -74,6 +74,8 @@ struct profile {
   // True: such a key is forgotten at once. False: only when the clock steps back or the options change, since else what
   // is gone no longer counts anyway.
   bool forget_at_once;
+  // Only limits and windows whose product leaves the whole numbers that a double holds.
+  bool huge = false;
 };
 
 // Every window the library takes. A key in `memory` dies in real time too, so with short windows the clock runs back
@@ -86,6 +88,12 @@ inline constexpr profile long_windows{.shortest_window = 600 * second,
                                       .longest_window = ten_years,
                                       .safe_lifetime = 300 * second,
                                       .forget_at_once = true};
+
+inline constexpr profile huge_numbers{.shortest_window = 24 * 3600 * second,
+                                      .longest_window = ten_years,
+                                      .safe_lifetime = 300 * second,
+                                      .forget_at_once = true,
+                                      .huge = true};
 
 // Writes a sequence of up to 24 calls and follows it with the reference, so that it can step onto the edges that the
 // answers name.
@@ -205,19 +213,20 @@ class writer {
   }
 
   count limit() {
-    if (random_.one_in(12)) return random_.one_in(2) ? most - random_.below(50) : random_.spread(1, most);
+    if (profile_.huge || random_.one_in(12))
+      return random_.one_in(2) ? most - random_.below(50) : random_.spread(profile_.huge ? count{1} << 30 : 1, most);
     return random_.between(1, 50);
   }
 
   count window() {
-    const count longest =
-        random_.one_in(12) ? profile_.longest_window : std::max(5 * 24 * 3600 * second, 2 * profile_.shortest_window);
+    const count usual = std::max(5 * 24 * 3600 * second, 2 * profile_.shortest_window);
+    const count longest = profile_.huge || random_.one_in(12) ? profile_.longest_window : usual;
     const count chosen = random_.spread(profile_.shortest_window, longest);
     const count round = random_.one_in(2) ? 1000 : 1;
     return std::max(profile_.shortest_window, chosen / round * round);
   }
 
-  count refill() { return random_.one_in(12) ? random_.spread(1, most) : random_.between(1, 60); }
+  count refill() { return random_.one_in(profile_.huge ? 2 : 12) ? random_.spread(1, most) : random_.between(1, 60); }
 
   count cost() {
     if (numbers_.limit <= 1000) return random_.one_in(3) ? random_.below(numbers_.limit + 3) : random_.below(4);

@@ -49,9 +49,14 @@ TEST_CASE("A negative level in Redis counts as an empty bucket", "[recipes]") {
 
 TEST_CASE("A negative level in memory counts as an empty bucket", "[recipes]") {
   using ratelimit::algorithm::token_bucket;
-  const ratelimit::rule numbers{.limit = 5, .window = 10'000'000, .refill = 1};
+  const ratelimit::request what{.algorithm = ratelimit::algorithm_id::token_bucket,
+                                .op = ratelimit::operation::take,
+                                .key = "k",
+                                .numbers = {.limit = 5, .window = 10'000'000, .refill = 1},
+                                .cost = 1,
+                                .now = 10'000'000};
   token_bucket::state stored{.tokens = -3, .fraction = 0, .last = 0, .seen = true};
-  const auto seen = token_bucket::step(numbers, stored, ratelimit::operation::take, 10'000'000, 1);
+  const auto seen = token_bucket::step(what, what.op, stored, *what.now, true).seen;
   CHECK(seen.allowed);
   CHECK(stored.tokens == 0);
 }

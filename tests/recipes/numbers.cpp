@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include <ratelimit/http/headers.hpp>
+
 #include "rows.hpp"
 
 namespace {
@@ -47,6 +49,10 @@ TEMPLATE_TEST_CASE("A limit above 32 bits is honoured to the unit", "[recipes]",
          {{0s, take(4'230'196'224), pass(4'230'196'224, 25'769'803'776, 351'960s, 351'960s)},
           {0s, take(25'769'803'776), pass(30'000'000'000, 0, 351'960s, 351'960s)},
           {0s, take(), deny(30'000'000'000, 0, 351'960s, 351'960s, 351'960s)}});
+  // A header has all the digits.
+  const auto fields = ratelimit::http::headers(fixed_window(b, 30'000'000'000, 30 * 24h).peek("client", "eu"));
+  CHECK(fields.at(0) == std::pair<std::string, std::string>{"X-RateLimit-Limit", "30000000000"});
+  CHECK(fields.at(3) == std::pair<std::string, std::string>{"RateLimit-Policy", "\"recipe\";q=30000000000;w=2592000"});
   follow(b, fixed_window(b, most, 30 * 24h, "count"),
          {{0s, take(2'147'483'648), pass(2'147'483'648, most - 2'147'483'648, 351'960s, 351'960s)},
           {0s, take(2'147'483'648), pass(4'294'967'296, most - 4'294'967'296, 351'960s, 351'960s)},

@@ -29,7 +29,7 @@ using support::fake_server;
 using support::words;
 
 // One unit taken of a fixed window that began at 0.
-const std::string taken = "*4\r\n:1\r\n:5\r\n:0\r\n:1\r\n";
+const std::string taken = "*5\r\n:1\r\n:5\r\n:0\r\n:0\r\n:1\r\n";
 
 ratelimit::fixed_window<ratelimit::redis> limiter_on(ratelimit::redis& store, fail mode = fail::open,
                                                      std::chrono::microseconds deadline = 5s) {
@@ -67,13 +67,13 @@ void check_taken(const ratelimit::decision& d) {
 TEST_CASE("a malformed answer is told as such, and its connection is never used again") {
   for (const std::string& text : std::vector<std::string>{
            "$1\r\n1\r\n", "+OK\r\n", ":1\r\n", "$-1\r\n", "*-1\r\n", "*0\r\n",  //
-           "*3\r\n:1\r\n:5\r\n:0\r\n",                                          // short
-           "*5\r\n:1\r\n:5\r\n:0\r\n:1\r\n:0\r\n",                              // long
-           "*4\r\n:1\r\n:5\r\n:0\r\n$1\r\n1\r\n",                               // a string for a number
+           "*4\r\n:1\r\n:5\r\n:0\r\n:0\r\n",                                    // short
+           "*6\r\n:1\r\n:5\r\n:0\r\n:0\r\n:1\r\n:0\r\n",                        // long
+           "*5\r\n:1\r\n:5\r\n:0\r\n:0\r\n$1\r\n1\r\n",                         // a string for a number
            ",1.5\r\n", "_\r\n", "#t\r\n",                                       // RESP3
            "HTTP/1.1 400 Bad Request\r\n\r\n",                                  //
            std::string{"\0\0\0\0", 4},                                          //
-           ":12x\r\n", "*99999999999999\r\n", "$-7\r\n",                        //
+           ":12x\r\n", "*2000000000\r\n", "*99999999999999\r\n", "$-7\r\n",     //
        }) {
     CAPTURE(text);
     std::atomic<bool> ill{true};
@@ -103,7 +103,7 @@ TEST_CASE("a refusal is told as such, sent once, and keeps the connection") {
        }) {
     CAPTURE(text);
     std::atomic<int> asked{0};
-    fake_server server{[&](const words&) -> bytes { return ++asked <= 2 ? text : taken; }};
+    fake_server server{[&, refusal = text](const words&) -> bytes { return ++asked <= 2 ? refusal : taken; }};
     ratelimit::redis store{one_connection_to(server)};
     check_uncounted(limiter_on(store, fail::open).check("a"), source::failed_open, why);
     check_uncounted(limiter_on(store, fail::closed).check("a"), source::failed_closed, why);
@@ -124,8 +124,8 @@ TEST_CASE("a refusal in the handshake is told as such, and nothing is asked on t
     for (const char* const refused : {"AUTH", "SELECT", "CLIENT"}) {
       CAPTURE(text, refused);
       std::atomic<bool> ill{true};
-      fake_server server{[&](const words& said) -> bytes {
-        if (ill && said.front() == refused) return text;
+      fake_server server{[&, refusal = text](const words& said) -> bytes {
+        if (ill && said.front() == refused) return refusal;
         return said.front() == "EVALSHA" ? taken : "+OK\r\n";
       }};
       auto to = one_connection_to(server);
@@ -169,7 +169,7 @@ TEST_CASE("a connection closed after the answer is replaced, unnoticed by the ne
 }
 
 TEST_CASE("no answer reaches the wrong check: late ones and surplus ones go with their connection") {
-  const std::string other = "*4\r\n:0\r\n:7\r\n:0\r\n:10\r\n";
+  const std::string other = "*5\r\n:0\r\n:7\r\n:0\r\n:0\r\n:10\r\n";
   std::atomic<int> asked{0};
   SECTION("a surplus answer") {
     fake_server server{[&](const words&) -> bytes { return ++asked == 1 ? taken + other : taken; }};
@@ -208,6 +208,38 @@ TEST_CASE("a server that listens and never answers") {
   to.password = "pw";  // then it is the handshake that waits
   ratelimit::redis with_password{to};
   check_uncounted(limiter_on(with_password, fail::open, 50ms).check("a"), source::failed_open, errc::timeout);
+}
+
+TEST_CASE("a pipeline that breaks: each call has its own answer or its own error, and nothing is sent again") {
+  const std::vector<ratelimit::call> calls{{"a"}, {"b"}, {"c"}};
+  std::atomic<int> asked{0};
+  const auto decide = [&](bytes second) {
+    fake_server server{[&](const words&) { return ++asked == 3 ? second : bytes{taken}; }};
+    ratelimit::redis store{one_connection_to(server)};
+    check_taken(limiter_on(store).check("first"));  // so that the pipeline goes out on a used connection
+    const auto decided = limiter_on(store).check_many(calls);
+    REQUIRE(decided.size() == 3);
+    check_taken(decided[0]);
+    CHECK(server.commands().size() == static_cast<std::size_t>(asked));
+    check_taken(limiter_on(store).check("afterwards"));
+    CHECK(server.connections() == 2);
+    return decided;
+  };
+  SECTION("closed before the second answer") {
+    const auto decided = decide({"", true});
+    check_uncounted(decided[1], source::failed_open, errc::closed);
+    check_uncounted(decided[2], source::failed_open, errc::closed);
+  }
+  SECTION("closed in the middle of it") {
+    const auto decided = decide({taken.substr(0, 7), true});
+    check_uncounted(decided[1], source::failed_open, errc::closed);
+    check_uncounted(decided[2], source::failed_open, errc::closed);
+  }
+  SECTION("a malformed second answer") {
+    const auto decided = decide("+OK\r\n");
+    check_uncounted(decided[1], source::failed_open, errc::protocol);
+    check_taken(decided[2]);
+  }
 }
 
 TEST_CASE("a malformed call sends nothing") {
@@ -285,8 +317,9 @@ TEST_CASE("a server restarted under load has no check fail for an unknown script
 
 TEST_CASE("the server works out the same SHA-1 of each script") {
   support::server redis;
-  for (const auto& code : {ratelimit::detail::scripts::sliding_log, ratelimit::detail::scripts::sliding_counter,
-                           ratelimit::detail::scripts::token_bucket, ratelimit::detail::scripts::fixed_window}) {
+  for (const auto& code : {ratelimit::detail::scripts::sliding_log, ratelimit::detail::scripts::compact_log,
+                           ratelimit::detail::scripts::sliding_counter, ratelimit::detail::scripts::token_bucket,
+                           ratelimit::detail::scripts::fixed_window, ratelimit::detail::scripts::all_of}) {
     CHECK(redis.command({"SCRIPT", "LOAD", std::string{code.source}}).text == code.sha1);
   }
 }

@@ -289,6 +289,11 @@ TEST_CASE("the server refuses: which kind of refusal it was, and back to normal 
     ratelimit::redis other{url(":right", "0")};
     const auto third = hourly(other);
     check_failed(third.check("a"), errc::too_many_clients);
+    ratelimit::redis without_password{redis.url().replace(0, 14, "unix://")};
+    for (const auto& d : hourly(without_password).check_many(std::vector<ratelimit::call>{{"a"}, {"b"}, {"c"}})) {
+      CHECK((d.error == errc::too_many_clients || d.error == errc::closed));
+      CHECK(d.from == source::failed_open);
+    }
     check_counted(limiter.check("a"), 2);
     redis.command({"CONFIG", "SET", "maxclients", "100"});
     check_counted(third.check("a"), 3);

@@ -68,9 +68,89 @@ TEST_CASE("a request as a command") {
   CHECK(command(what, named_by::source) == written({"DEL", what.key}));
 }
 
+TEST_CASE("a refund that knows when, a call with an id, a block") {
+  const auto sha = detail::scripts::fixed_window.sha1;
+  request what{algorithm_id::fixed_window, operation::refund, "k", {10, 1000, 0}, 2, std::nullopt};
+  what.taken = 77;
+  CHECK(command(what, named_by::sha1) ==
+        written({"EVALSHA", sha, "1", "k", "refund", "", "2", "10", "1000", "0", "77"}));
+  what.op = operation::take;
+  what.taken.reset();
+  what.once = "k:id";
+  what.once_for = 1000;
+  CHECK(command(what, named_by::sha1) ==
+        written({"EVALSHA", sha, "2", "k", "k:id", "take", "", "2", "10", "1000", "0", "", "1000"}));
+  what.op = operation::block;
+  what.once = {};
+  CHECK(command(what, named_by::sha1) == written({"EVALSHA", sha, "1", "k", "block", "", "2", "10", "1000", "0"}));
+}
+
+TEST_CASE("a group is one command, and its reply one outcome each") {
+  const std::vector<request> both{{algorithm_id::fixed_window, operation::take, "f", {10, 1000, 0}, 2, 5},
+                                  {.algorithm = algorithm_id::sliding_log,
+                                   .op = operation::take,
+                                   .key = "l",
+                                   .numbers = {20, 2000, 0},
+                                   .cost = 2,
+                                   .now = 5,
+                                   .binding = false}};
+  std::string out;
+  detail::append_group(out, both, named_by::sha1);
+  CHECK(out == written({"EVALSHA",
+                        detail::scripts::all_of.sha1,
+                        "2",
+                        "f",
+                        "l",
+                        "5",
+                        "",  //
+                        "fixed_window",
+                        "take",
+                        "1",
+                        "2",
+                        "10",
+                        "1000",
+                        "0",
+                        "",  //
+                        "sliding_log",
+                        "take",
+                        "0",
+                        "2",
+                        "20",
+                        "2000",
+                        "0",
+                        ""}));
+
+  std::array<outcome, 2> seen;
+  const std::string reply = "*13\r\n:5\r\n:1\r\n:0\r\n:1\r\n:2\r\n:0\r\n:0\r\n:0\r\n:9\r\n:3\r\n:4\r\n:5\r\n:6\r\n";
+  CHECK(detail::read_group(both, *parsed(reply), seen).error() == std::error_code{});
+  CHECK(seen[0].allowed);
+  CHECK(seen[0].now == 5);
+  CHECK(seen[0].blocked == 0);
+  CHECK(seen[0].view == std::array<std::int64_t, 4>{1, 2, 0, 0});
+  CHECK_FALSE(seen[1].allowed);
+  CHECK(seen[1].now == 5);
+  CHECK(seen[1].blocked == 9);
+  CHECK(seen[1].view == std::array<std::int64_t, 4>{3, 4, 5, 6});
+
+  for (const auto& [text, why] : std::vector<std::pair<std::string, errc>>{
+           {"*12\r\n:5\r\n:1\r\n:0\r\n:1\r\n:2\r\n:0\r\n:0\r\n:0\r\n:9\r\n:3\r\n:4\r\n:5\r\n", errc::protocol},
+           {"*13\r\n:5\r\n:1\r\n:0\r\n:1\r\n:2\r\n:0\r\n:0\r\n:7\r\n:9\r\n:3\r\n:4\r\n:5\r\n:6\r\n", errc::protocol},
+           {"-OOM command not allowed\r\n", errc::out_of_memory}}) {
+    CAPTURE(text);
+    CHECK(detail::read_group(both, *parsed(text), seen).error() == why);
+    for (const outcome& one : seen) {
+      CHECK(one.error == why);
+      CHECK_FALSE(one.allowed);
+      CHECK(one.view == std::array<std::int64_t, 4>{});
+    }
+  }
+  CHECK(detail::read_group(both, *parsed("-NOSCRIPT No matching script.\r\n"), seen).unknown_script);
+}
+
 TEST_CASE("each algorithm has its script") {
   for (const auto& [algorithm, code] : std::vector<std::pair<algorithm_id, detail::script>>{
            {algorithm_id::sliding_log, detail::scripts::sliding_log},
+           {algorithm_id::compact_log, detail::scripts::compact_log},
            {algorithm_id::sliding_counter, detail::scripts::sliding_counter},
            {algorithm_id::token_bucket, detail::scripts::token_bucket},
            {algorithm_id::fixed_window, detail::scripts::fixed_window}}) {
@@ -89,21 +169,25 @@ TEST_CASE("keys and numbers keep every byte and digit") {
 
 TEST_CASE("a reply as an outcome") {
   const auto check = [](algorithm_id algorithm, std::string_view text, bool allowed, std::int64_t now,
-                        std::array<std::int64_t, 4> view) {
+                        std::int64_t blocked, std::array<std::int64_t, 4> view) {
     CAPTURE(text);
     const auto got = detail::read_reply(asking(algorithm), *parsed(text));
     CHECK(got.result.error == std::error_code{});
     CHECK(got.result.allowed == allowed);
     CHECK(got.result.now == now);
+    CHECK(got.result.blocked == blocked);
     CHECK(got.result.view == view);
     CHECK_FALSE(got.unknown_script);
   };
-  check(algorithm_id::sliding_log, "*6\r\n:1\r\n:1700000040000000\r\n:1\r\n:2\r\n:3\r\n:4\r\n", true, 1700000040000000,
+  const std::int64_t w0 = 1700000040000000;
+  check(algorithm_id::sliding_log, "*7\r\n:1\r\n:1700000040000000\r\n:0\r\n:1\r\n:2\r\n:3\r\n:4\r\n", true, w0, 0,
         {1, 2, 3, 4});
-  check(algorithm_id::sliding_counter, "*5\r\n:0\r\n:9\r\n:1\r\n:2\r\n:9007199254740991\r\n", false, 9,
+  check(algorithm_id::compact_log, "*7\r\n:1\r\n:1700000040000000\r\n:0\r\n:1\r\n:2\r\n:3\r\n:4\r\n", true, w0, 0,
+        {1, 2, 3, 4});
+  check(algorithm_id::sliding_counter, "*6\r\n:0\r\n:9\r\n:12\r\n:1\r\n:2\r\n:9007199254740991\r\n", false, 9, 12,
         {1, 2, max_exact, 0});
-  check(algorithm_id::token_bucket, "*5\r\n:1\r\n:-9\r\n:1\r\n:2\r\n:-3\r\n", true, -9, {1, 2, -3, 0});
-  check(algorithm_id::fixed_window, "*4\r\n:0\r\n:0\r\n:60000000\r\n:5\r\n", false, 0, {60'000'000, 5, 0, 0});
+  check(algorithm_id::token_bucket, "*6\r\n:1\r\n:-9\r\n:0\r\n:1\r\n:2\r\n:-3\r\n", true, -9, 0, {1, 2, -3, 0});
+  check(algorithm_id::fixed_window, "*5\r\n:0\r\n:0\r\n:0\r\n:60000000\r\n:5\r\n", false, 0, 0, {60'000'000, 5, 0, 0});
 
   const auto reset = asking(algorithm_id::sliding_log, operation::reset);
   CHECK(detail::read_reply(reset, *parsed(":0\r\n")).result.error == std::error_code{});
@@ -113,15 +197,15 @@ TEST_CASE("a reply as an outcome") {
 TEST_CASE("what is not an answer of the scripts is a protocol error, never a verdict") {
   for (const std::string_view text : {
            "$1\r\n1\r\n", "+OK\r\n", ":1\r\n", "$-1\r\n", "*-1\r\n", "*0\r\n", "*1\r\n:1\r\n", "*2\r\n:1\r\n:0\r\n",
-           "*3\r\n:1\r\n:0\r\n:0\r\n",                 // short
-           "*5\r\n:1\r\n:0\r\n:0\r\n:0\r\n:0\r\n",     // long
-           "*4\r\n:1\r\n:0\r\n:0\r\n$1\r\n0\r\n",      // a string
-           "*4\r\n:1\r\n:0\r\n:0\r\n$-1\r\n",          // a nil
-           "*4\r\n:1\r\n:0\r\n:0\r\n*1\r\n:0\r\n",     // an array
-           "*4\r\n$1\r\n1\r\n:0\r\n:0\r\n:0\r\n",      //
-           "*4\r\n:2\r\n:0\r\n:0\r\n:0\r\n",           // neither yes nor no
-           "*4\r\n:-1\r\n:0\r\n:0\r\n:0\r\n",          //
-           "*4\r\n:1\r\n:0\r\n:0\r\n-ERR inside\r\n",  //
+           "*4\r\n:1\r\n:0\r\n:0\r\n:0\r\n",                 // short
+           "*6\r\n:1\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n",     // long
+           "*5\r\n:1\r\n:0\r\n:0\r\n:0\r\n$1\r\n0\r\n",      // a string
+           "*5\r\n:1\r\n:0\r\n:0\r\n:0\r\n$-1\r\n",          // a nil
+           "*5\r\n:1\r\n:0\r\n:0\r\n:0\r\n*1\r\n:0\r\n",     // an array
+           "*5\r\n$1\r\n1\r\n:0\r\n:0\r\n:0\r\n:0\r\n",      //
+           "*5\r\n:2\r\n:0\r\n:0\r\n:0\r\n:0\r\n",           // neither yes nor no
+           "*5\r\n:-1\r\n:0\r\n:0\r\n:0\r\n:0\r\n",          //
+           "*5\r\n:1\r\n:0\r\n:0\r\n:0\r\n-ERR inside\r\n",  //
        }) {
     CAPTURE(text);
     const auto got = detail::read_reply(asking(algorithm_id::fixed_window), *parsed(text));
@@ -131,7 +215,7 @@ TEST_CASE("what is not an answer of the scripts is a protocol error, never a ver
   }
   const auto reset = asking(algorithm_id::fixed_window, operation::reset);
   CHECK(detail::read_reply(reset, *parsed("+OK\r\n")).result.error == errc::protocol);
-  CHECK(detail::read_reply(reset, *parsed("*4\r\n:1\r\n:0\r\n:0\r\n:0\r\n")).result.error == errc::protocol);
+  CHECK(detail::read_reply(reset, *parsed("*5\r\n:1\r\n:0\r\n:0\r\n:0\r\n:0\r\n")).result.error == errc::protocol);
 }
 
 TEST_CASE("what an error reply means") {

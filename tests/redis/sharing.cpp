@@ -16,6 +16,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "catch.hpp"
@@ -30,6 +31,9 @@ using ratelimit::fail;
 using ratelimit::manual_clock;
 using ratelimit::source;
 using support::server;
+
+static_assert(ratelimit::store<ratelimit::redis>);
+static_assert(!std::is_copy_constructible_v<ratelimit::redis>);
 
 const manual_clock clock_at{ratelimit::time_point{1'700'000'040s}};
 

@@ -225,7 +225,9 @@ TEST_CASE("several limits, one not counted: its policy stands, its numbers do no
                                            {"RateLimit-Policy", "\"login\";q=5;w=60, \"day\";q=5000;w=86400"},
                                            {"RateLimit", "\"day\";r=4999;t=3600"}});
   const std::vector<decision> closed{denied("day", 5000, 60s, 24h), uncounted(source::failed_closed, false)};
-  CHECK(http::headers(closed) == header_list{{"X-RateLimit-Limit", "5"},
+  CHECK(http::headers(closed) == header_list{{"X-RateLimit-Limit", "5000"},
+                                             {"X-RateLimit-Remaining", "0"},
+                                             {"X-RateLimit-Reset", "1700000100"},
                                              {"RateLimit-Policy", "\"day\";q=5000;w=86400, \"login\";q=5;w=60"},
                                              {"RateLimit", "\"day\";r=0;t=60"}});
 }

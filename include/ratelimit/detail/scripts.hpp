@@ -14,7 +14,7 @@ struct script {
 namespace scripts {
 
 inline constexpr script sliding_log{
-    "sliding_log", "6b2c2af65105f595f2428c4790c54a6a893e8e39",
+    "sliding_log", "a16c16daae9570f3d7d2ed4cb66b4b045f105fda",
     R"lua(-- Sliding log: every admitted call is remembered for one window, (now - window, now].
 --
 -- KEYS[1]  a sorted set, one member per admitted call; score: its time (microseconds); member: the units taken before
@@ -159,7 +159,7 @@ end
 -- One limit, one call. Follows the algorithm's own file, which defines look, take, refund, block and lifetime.
 --
 -- KEYS[1]  the limit's key
--- KEYS[2]  only for a call with an id: where that id is remembered
+-- KEYS[2]  only for a call with an id: where that id is remembered; a refund forgets it
 -- ARGV     op ("take", "peek", "refund" or "block"), now (microseconds since the epoch; "" for the server's own TIME),
 --          cost (units, at least 1; for "block" its length in microseconds), limit (units), window (microseconds),
 --          refill (token bucket only, else 0), taken (refund: when the units were taken; "" when that is not known),
@@ -194,6 +194,9 @@ elseif op == 'take' then
   end
 elseif op == 'refund' then
   a, b, c, d = refund(key, now, cost, limit, window, refill, blocked, tonumber(ARGV[7]), a, b, c, d, e, f)
+  if KEYS[2] then
+    redis.call('DEL', KEYS[2])
+  end
 elseif op == 'block' then
   blocked = math.max(now + cost, blocked or now)
   a, b, c, d = block(key, now, limit, window, refill, blocked, a, b, c, d, e, f)
@@ -202,7 +205,7 @@ return {fits and 1 or 0, now, blocked or 0, a, b, c, d}
 )lua"};
 
 inline constexpr script compact_log{
-    "compact_log", "0e1e03a8ba398eeceeb0353b4f07226cc679e57c",
+    "compact_log", "57504664006bacc0fd53c54f0f25db7473c8c62e",
     R"lua(-- Compact log: the decisions of the sliding log, from a list of about 10 bytes an entry.
 --
 -- KEYS[1]  a list, oldest first, one element per admitted call: its time (microseconds), an integer; from the first call
@@ -391,7 +394,7 @@ end
 -- One limit, one call. Follows the algorithm's own file, which defines look, take, refund, block and lifetime.
 --
 -- KEYS[1]  the limit's key
--- KEYS[2]  only for a call with an id: where that id is remembered
+-- KEYS[2]  only for a call with an id: where that id is remembered; a refund forgets it
 -- ARGV     op ("take", "peek", "refund" or "block"), now (microseconds since the epoch; "" for the server's own TIME),
 --          cost (units, at least 1; for "block" its length in microseconds), limit (units), window (microseconds),
 --          refill (token bucket only, else 0), taken (refund: when the units were taken; "" when that is not known),
@@ -426,6 +429,9 @@ elseif op == 'take' then
   end
 elseif op == 'refund' then
   a, b, c, d = refund(key, now, cost, limit, window, refill, blocked, tonumber(ARGV[7]), a, b, c, d, e, f)
+  if KEYS[2] then
+    redis.call('DEL', KEYS[2])
+  end
 elseif op == 'block' then
   blocked = math.max(now + cost, blocked or now)
   a, b, c, d = block(key, now, limit, window, refill, blocked, a, b, c, d, e, f)
@@ -434,7 +440,7 @@ return {fits and 1 or 0, now, blocked or 0, a, b, c, d}
 )lua"};
 
 inline constexpr script sliding_counter{
-    "sliding_counter", "86a334af4652200ff31596b92d09a88689c9ba7c",
+    "sliding_counter", "909c3d21cc94efe56397aa13c80295f68c9357ff",
     R"lua(-- floor(a * b / c) and the remainder, exact although a * b may leave the whole numbers a double can hold.
 -- For whole numbers 0 <= a < 2^53, 0 <= b <= 2^51, 0 < c < 2^49. A quotient of 2^53 or more is rounded.
 local function mul_div(a, b, c)
@@ -540,7 +546,7 @@ end
 -- One limit, one call. Follows the algorithm's own file, which defines look, take, refund, block and lifetime.
 --
 -- KEYS[1]  the limit's key
--- KEYS[2]  only for a call with an id: where that id is remembered
+-- KEYS[2]  only for a call with an id: where that id is remembered; a refund forgets it
 -- ARGV     op ("take", "peek", "refund" or "block"), now (microseconds since the epoch; "" for the server's own TIME),
 --          cost (units, at least 1; for "block" its length in microseconds), limit (units), window (microseconds),
 --          refill (token bucket only, else 0), taken (refund: when the units were taken; "" when that is not known),
@@ -575,6 +581,9 @@ elseif op == 'take' then
   end
 elseif op == 'refund' then
   a, b, c, d = refund(key, now, cost, limit, window, refill, blocked, tonumber(ARGV[7]), a, b, c, d, e, f)
+  if KEYS[2] then
+    redis.call('DEL', KEYS[2])
+  end
 elseif op == 'block' then
   blocked = math.max(now + cost, blocked or now)
   a, b, c, d = block(key, now, limit, window, refill, blocked, a, b, c, d, e, f)
@@ -583,7 +592,7 @@ return {fits and 1 or 0, now, blocked or 0, a, b, c, d}
 )lua"};
 
 inline constexpr script token_bucket{
-    "token_bucket", "67709aa79a3cd403dade3ccb75270a54de4d40d7",
+    "token_bucket", "6aee8990832cbf3a1046d431748da6b62747c24d",
     R"lua(-- floor(a * b / c) and the remainder, exact although a * b may leave the whole numbers a double can hold.
 -- For whole numbers 0 <= a < 2^53, 0 <= b <= 2^51, 0 < c < 2^49. A quotient of 2^53 or more is rounded.
 local function mul_div(a, b, c)
@@ -690,7 +699,7 @@ end
 -- One limit, one call. Follows the algorithm's own file, which defines look, take, refund, block and lifetime.
 --
 -- KEYS[1]  the limit's key
--- KEYS[2]  only for a call with an id: where that id is remembered
+-- KEYS[2]  only for a call with an id: where that id is remembered; a refund forgets it
 -- ARGV     op ("take", "peek", "refund" or "block"), now (microseconds since the epoch; "" for the server's own TIME),
 --          cost (units, at least 1; for "block" its length in microseconds), limit (units), window (microseconds),
 --          refill (token bucket only, else 0), taken (refund: when the units were taken; "" when that is not known),
@@ -725,6 +734,9 @@ elseif op == 'take' then
   end
 elseif op == 'refund' then
   a, b, c, d = refund(key, now, cost, limit, window, refill, blocked, tonumber(ARGV[7]), a, b, c, d, e, f)
+  if KEYS[2] then
+    redis.call('DEL', KEYS[2])
+  end
 elseif op == 'block' then
   blocked = math.max(now + cost, blocked or now)
   a, b, c, d = block(key, now, limit, window, refill, blocked, a, b, c, d, e, f)
@@ -733,7 +745,7 @@ return {fits and 1 or 0, now, blocked or 0, a, b, c, d}
 )lua"};
 
 inline constexpr script fixed_window{
-    "fixed_window", "455998a42f398729df24d2faf524bcd96e37b95b",
+    "fixed_window", "c061c4f3d3cb9bd3397d6b9b7cbcc185fec5dcac",
     R"lua(-- Writes a limit's whole state and its lifetime (ms) in one step, or deletes a state that says nothing. A block is the
 -- last eight bytes of the value: a little-endian double, the time it ends (microseconds). It goes with the next call that
 -- is counted.
@@ -796,7 +808,7 @@ end
 -- One limit, one call. Follows the algorithm's own file, which defines look, take, refund, block and lifetime.
 --
 -- KEYS[1]  the limit's key
--- KEYS[2]  only for a call with an id: where that id is remembered
+-- KEYS[2]  only for a call with an id: where that id is remembered; a refund forgets it
 -- ARGV     op ("take", "peek", "refund" or "block"), now (microseconds since the epoch; "" for the server's own TIME),
 --          cost (units, at least 1; for "block" its length in microseconds), limit (units), window (microseconds),
 --          refill (token bucket only, else 0), taken (refund: when the units were taken; "" when that is not known),
@@ -831,6 +843,9 @@ elseif op == 'take' then
   end
 elseif op == 'refund' then
   a, b, c, d = refund(key, now, cost, limit, window, refill, blocked, tonumber(ARGV[7]), a, b, c, d, e, f)
+  if KEYS[2] then
+    redis.call('DEL', KEYS[2])
+  end
 elseif op == 'block' then
   blocked = math.max(now + cost, blocked or now)
   a, b, c, d = block(key, now, limit, window, refill, blocked, a, b, c, d, e, f)
@@ -839,7 +854,7 @@ return {fits and 1 or 0, now, blocked or 0, a, b, c, d}
 )lua"};
 
 inline constexpr script all_of{
-    "all_of", "1469e8b94f0e8d9c2d66a42b09e4cc44890a1fb9",
+    "all_of", "b149e92af8a4adee3a6ffa4343a68f331ecd2909",
     R"lua(-- floor(a * b / c) and the remainder, exact although a * b may leave the whole numbers a double can hold.
 -- For whole numbers 0 <= a < 2^53, 0 <= b <= 2^51, 0 < c < 2^49. A quotient of 2^53 or more is rounded.
 local function mul_div(a, b, c)
@@ -1397,13 +1412,17 @@ local function block(key, now, _, window, _, blocked, start, count)
 end
 return look, take, refund, lifetime
 end
--- Several limits, one verdict: all of them count the call, or none does. Follows one maker for each algorithm's file.
+-- Several limits, one verdict: all of them count the call, or none does. Follows `make`: for each algorithm a function
+-- that returns what its file defines.
 --
 -- KEYS     one key for each limit, all in one slot; and, for a call with an id, one more where that id is remembered
 -- ARGV     now (microseconds since the epoch; "" for the server's own TIME), span (microseconds an id is remembered
 --          for; "" without an id), then for each limit: algorithm, op ("take", "peek" or "refund"), "1" if its refusal
---          refuses the call or "0" if not, cost, limit, window, refill, taken
--- reply    {now, then for each limit: fits (1 or 0), when a block ends (0: none), four numbers of the state after}
+--          refuses the call or "0" if not, cost, limit, window, refill, taken (as in check.lua)
+-- reply    {now, then for each limit: allowed (1 or 0), when a block ends (0: none), four numbers of the state after,
+--          unused ones 0: see the algorithm's file}
+--
+-- First every limit looks, then all take or none. A part's a to f are what its algorithm's look returns.
 local now, span = tonumber(ARGV[1]), ARGV[2]
 if not now then
   local time = redis.call('TIME')
@@ -1417,7 +1436,7 @@ if id then
   again = first and now < first + span
 end
 
-local parts, go, takes = {}, true, false
+local parts, go = {}, true
 for i = 1, count do
   local p = 8 * i - 5
   local part = {op = ARGV[p + 1], cost = tonumber(ARGV[p + 3]), limit = tonumber(ARGV[p + 4]),
@@ -1426,33 +1445,32 @@ for i = 1, count do
   look, part.take, part.refund, part.lifetime = make[ARGV[p]]()
   part.fits, part.blocked, part.a, part.b, part.c, part.d, part.e, part.f =
     look(KEYS[i], part.op, now, part.cost, part.limit, part.window, part.refill)
-  if part.op == 'take' then
-    takes = true
-    if again then
-      part.fits, part.op = true, 'peek' -- counted before, and the answer is that of then
-    elseif not part.fits and ARGV[p + 2] == '1' then
-      go = false
-    end
+  if part.op == 'take' and again then
+    part.fits, part.op = true, 'peek' -- counted before, and the answer is that of then
+  elseif part.op == 'take' and not part.fits and ARGV[p + 2] == '1' then
+    go = false
   end
   parts[i] = part
 end
 
-local reply = {now}
+local reply, counted = {now}, false
 for i = 1, count do
   local key, p = KEYS[i], parts[i]
   if p.op == 'refund' then
     p.a, p.b, p.c, p.d =
       p.refund(key, now, p.cost, p.limit, p.window, p.refill, p.blocked, p.taken, p.a, p.b, p.c, p.d, p.e, p.f)
   elseif p.op == 'take' and p.fits and go then
+    counted = true
     p.a, p.b, p.c, p.d = p.take(key, now, p.cost, p.limit, p.window, p.refill, p.blocked, p.a, p.b, p.c, p.d, p.e, p.f)
-  elseif p.op == 'take' and not p.fits and redis.call('PTTL', key) == -1 then
+  elseif p.op == 'take' and redis.call('PTTL', key) == -1 then
+    -- Somebody removed the lifetime: a client that never comes back must not stay for ever.
     redis.call('PEXPIRE', key, p.lifetime(now, p.limit, p.window, p.refill, p.blocked, p.a, p.b, p.c, p.d))
   end
   local r = 6 * i - 4
   reply[r], reply[r + 1], reply[r + 2], reply[r + 3] = p.fits and 1 or 0, p.blocked or 0, p.a, p.b
   reply[r + 4], reply[r + 5] = p.c or 0, p.d or 0
 end
-if id and takes and go and not again then
+if id and counted then
   redis.call('SET', id, string.format('%.0f', now), 'PX', math.ceil(span / 1000))
 end
 return reply

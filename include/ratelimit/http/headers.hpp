@@ -19,7 +19,6 @@
 #include <vector>
 
 #include <ratelimit/decision.hpp>
-#include <ratelimit/detail/integer.hpp>
 #include <ratelimit/http/parts.hpp>
 
 namespace ratelimit::http {
@@ -74,15 +73,6 @@ inline std::int64_t seconds_up(std::chrono::microseconds time) noexcept {
   return std::max<std::int64_t>(std::chrono::ceil<std::chrono::seconds>(time).count(), 0);
 }
 
-// Whether `a` binds the client more than `b`: a refusal before anything else, the longest wait first and one that no
-// waiting ends before that; then the smallest share of its limit left; what nobody counted comes last.
-inline bool tighter(const decision& a, const decision& b) noexcept {
-  if (a.allowed != b.allowed) return !a.allowed;
-  if (!a.allowed) return b.retry_after && (!a.retry_after || *a.retry_after > *b.retry_after);
-  if (a.counted() != b.counted()) return a.counted();
-  return ratelimit::detail::int128{a.remaining} * b.limit < ratelimit::detail::int128{b.remaining} * a.limit;
-}
-
 }  // namespace detail
 
 // The fields for limits that were decided together, in the order given; of equally tight ones the first binds.
@@ -107,8 +97,8 @@ inline header_list headers(std::span<const decision> limits, fields which = fiel
       can_pass = can_pass && d.retry_after;
       wait = std::max(wait, d.retry_after);
     }
-    if (d.from == source::invalid) continue;
-    if (!binding || detail::tighter(d, *binding)) binding = &d;
+    if (d.from == source::invalid || d.from == source::unlimited) continue;
+    if (!binding || binds_before(d, *binding)) binding = &d;
     const std::string name = detail::sf_string(d.limit_name);
     policies += (policies.empty() ? "" : ", ") + name + ";q=" + detail::sf_integer(d.limit);
     if (d.window.count() > 0) policies += ";w=" + detail::sf_integer(detail::seconds_up(d.window));

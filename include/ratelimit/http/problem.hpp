@@ -8,7 +8,11 @@
 #include <string_view>
 
 #include <ratelimit/decision.hpp>
+<<<<<<< HEAD
+#include <ratelimit/detail/utf8.hpp>
+=======
 #include <ratelimit/http/parts.hpp>
+>>>>>>> main
 #include <ratelimit/http/status.hpp>
 
 namespace ratelimit::http {
@@ -18,32 +22,13 @@ inline constexpr std::string_view problem_media_type = "application/problem+json
 
 namespace detail {
 
-// The length of the well-formed UTF-8 sequence (RFC 3629: shortest form, no surrogates) that `text` starts with; 0 when
-// it starts with none.
-inline std::size_t utf8_sequence(std::string_view text) noexcept {
-  const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
-  const unsigned first = byte(0);
-  if (first < 0x80) return 1;
-  const std::size_t length = first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
-  if (length == 0 || text.size() < length) return 0;
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  }
-  // The bytes after these first ones reach only a part of their range.
-  if (first == 0xE0 && byte(1) < 0xA0) return 0;  // longer than needed
-  if (first == 0xED && byte(1) > 0x9F) return 0;  // a surrogate
-  if (first == 0xF0 && byte(1) < 0x90) return 0;  // longer than needed
-  if (first == 0xF4 && byte(1) > 0x8F) return 0;  // above U+10FFFF
-  return length;
-}
-
 // A JSON string (RFC 8259) of any bytes: each byte outside well-formed UTF-8 becomes U+FFFD.
 inline std::string json_string(std::string_view text) {
   constexpr char hex[] = "0123456789abcdef";
   std::string out{'"'};
   while (!text.empty()) {
     const char c = text.front();
-    const std::size_t length = utf8_sequence(text);
+    const std::size_t length = ratelimit::detail::utf8_sequence(text);
     if (length == 0) {
       out += "\xEF\xBF\xBD";
     } else if (length > 1) {

@@ -4,7 +4,6 @@
 #include <hiredis/hiredis.h>
 
 #include <cstddef>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -35,7 +34,7 @@ class connection {
   // Connects anew, and gives every setting again that a connection has.
   std::error_code dial(const redis_options& to, const deadline& until) {
     close();
-    reader_.reset(redisReaderCreate());
+    reader_ = make_reader();
     if (!reader_) return errc::protocol;
     if (const std::error_code failed = socket_.connect(to, until)) return failed;
     const std::error_code failed = introduce(to, until);
@@ -46,25 +45,22 @@ class connection {
   // Sends `commands`, and hands each of their replies to `take`, in order.
   template <class Take>
   answer ask(std::string_view commands, std::size_t replies, const deadline& until, Take take) {
+    if (until.passed()) return {.error = errc::timeout, .sent = false};
     const std::error_code unsent = socket_.send(commands, until);
     answer made{.error = unsent, .sent = !unsent};
-    // A server that turns a client away says why before it closes, and its words may still be there to read.
-    for (std::size_t i = 0; i < replies && made.error != errc::timeout; ++i) {
+    // A server that turns a client away says why before it closes, and its words, the only ones then, may still be
+    // there to read.
+    for (std::size_t left = replies; left > 0 && made.error != errc::timeout; --left) {
       const auto [failed, got] = receive(until);
-      made.error = failed ? (unsent ? unsent : failed) : std::error_code{};
-      if (failed) break;
-      take(*got);
-      if (unsent) break;
+      if (!failed) take(*got);
+      made.error = unsent && (failed || left > 1) ? unsent : failed;
+      if (failed || unsent) break;
     }
     if (made.error || unsent) close();
     return made;
   }
 
  private:
-  struct free_reader {
-    void operator()(redisReader* reader) const noexcept { redisReaderFree(reader); }
-  };
-
   std::error_code introduce(const redis_options& to, const deadline& until) {
     std::string words;
     int replies = append_handshake(words, to);
@@ -99,7 +95,7 @@ class connection {
   bool has_leftover() const noexcept { return reader_->pos != reader_->len; }
 
   socket socket_;
-  std::unique_ptr<redisReader, free_reader> reader_;
+  reader reader_;
 };
 
 }  // namespace ratelimit::detail

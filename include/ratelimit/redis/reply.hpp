@@ -18,6 +18,29 @@ struct free_reply {
 };
 using reply = std::unique_ptr<redisReply, free_reply>;
 
+struct free_reader {
+  void operator()(redisReader* raw) const noexcept { redisReaderFree(raw); }
+};
+using reader = std::unique_ptr<redisReader, free_reader>;
+
+// hiredis' reader makes room for all the elements an array announces before the first has come, and a few bytes of
+// garbage can announce two thousand million. What no command of ours gets in reply is an error at once. Empty when
+// there is no memory.
+inline reader make_reader() {
+  reader made{redisReaderCreate()};
+  if (!made) return made;
+  static const redisReplyObjectFunctions original = *made->fn;
+  static redisReplyObjectFunctions bounded = [] {
+    redisReplyObjectFunctions functions = original;
+    functions.createArray = [](const redisReadTask* task, auto elements) -> void* {
+      return elements > 100'000 ? nullptr : original.createArray(task, elements);
+    };
+    return functions;
+  }();
+  made->fn = &bounded;
+  return made;
+}
+
 // The text of a string, a status or an error. It may hold NULs.
 inline std::string_view text_of(const redisReply& from) noexcept {
   return {from.str, from.len};
