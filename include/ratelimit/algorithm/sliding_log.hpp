@@ -71,8 +71,8 @@ struct sliding_log {
 
     outcome seen{.allowed = fits && open, .now = now, .view = {used}};
     if (used > 0) {
-      seen.view[1] = log.newest().time;
-      seen.view[2] = time_of(log, oldest, std::max<std::int64_t>(used - numbers.limit + 1, 1));
+      seen.view[2] = log.newest().time;
+      seen.view[1] = time_of(log, oldest, std::max<std::int64_t>(used - numbers.limit + 1, 1));
     }
     if (!fits && what.cost <= numbers.limit && op != operation::refund)
       seen.view[3] = time_of(log, oldest, used - numbers.limit + what.cost);
@@ -90,7 +90,7 @@ struct sliding_log {
   static std::int64_t span(const rule& numbers) { return numbers.window; }
 
   static figures explain(const rule& numbers, const outcome& seen, std::int64_t cost) {
-    const auto [used, newest, reset, retry] = seen.view;
+    const auto [used, reset, newest, retry] = seen.view;
     figures f{.used = used};
     if (cost <= numbers.limit && cost > numbers.limit - used) f.retry = wait(numbers, retry, seen.now);
     if (used > 0) {
