@@ -120,6 +120,18 @@ struct reading {
   const std::error_code& error() const noexcept { return result.error; }
 };
 
+// How many numbers of its state an algorithm's script replies with. A log that counted the call leaves out two.
+inline bool is_state_size(algorithm_id algorithm, std::size_t size) noexcept {
+  switch (algorithm) {
+    case algorithm_id::sliding_log:
+    case algorithm_id::compact_log: return size >= 2 && size <= 4;
+    case algorithm_id::sliding_counter:
+    case algorithm_id::token_bucket: return size == 3;
+    case algorithm_id::fixed_window: break;
+  }
+  return size == 2;
+}
+
 inline reading read_reply(const request& what, const redisReply& got) {
   const reading malformed = reading::failed(errc::protocol);
   if (is_error(got)) {
@@ -132,7 +144,7 @@ inline reading read_reply(const request& what, const redisReply& got) {
   if (!holds_integers(got) || got.elements < 1) return malformed;
   const std::int64_t flag = integer_at(got, 0);
   const std::size_t at = flag >= 2 ? 3 : 1;  // where the state begins
-  if (flag < 0 || flag > 3 || got.elements < at + 2 || got.elements > at + 4) return malformed;
+  if (flag < 0 || flag > 3 || got.elements < at || !is_state_size(what.algorithm, got.elements - at)) return malformed;
   if (at == 1 && !what.now) return malformed;
   reading made{.result = {.allowed = flag % 2 == 1, .now = at == 3 ? integer_at(got, 1) : *what.now}};
   if (at == 3) made.result.blocked = integer_at(got, 2);
