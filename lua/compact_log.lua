@@ -142,11 +142,11 @@ local function take(key, now, cost, _, window, _, blocked, used, newest, oldest,
   return used + cost, time, oldest, now
 end
 
-local function refund(key, now, cost, limit, window, _, blocked, _, used, newest, grows, _, taken, first)
-  if used == 0 then
+local function refund(key, now, cost, limit, window, _, blocked, taken_at, used, newest, grows, _, taken, first)
+  local edge = math.max(now, newest) - window
+  if used == 0 or (taken_at and taken_at <= edge) then -- it has left the window
     return used, newest, grows, now
   end
-  local edge = math.max(now, newest) - window
   redis.call('LTRIM', key, first, blocked and -2 or -1)
   cost = math.min(cost, used)
   used = used - cost

@@ -109,11 +109,11 @@ local function take(key, now, cost, _, window, _, blocked, used, newest, oldest,
   return used + cost, time, oldest, now
 end
 
-local function refund(key, now, cost, limit, window, _, blocked, _, used, newest, grows)
-  if used == 0 then
-    return used, newest, grows, now
-  end
+local function refund(key, now, cost, limit, window, _, blocked, taken, used, newest, grows)
   local edge = math.max(now, newest) - window
+  if used == 0 or taken and taken <= edge then
+    return used, newest, grows, now -- nothing to give back, or what is in force are other calls' units
+  end
   redis.call('ZREMRANGEBYSCORE', key, '-inf', edge)
   while cost > 0 and used > 0 do
     local found = newest_of(key)

@@ -53,12 +53,14 @@ struct sliding_log {
   static stepped step(const request& what, operation op, state& log, std::int64_t now, bool open) {
     const rule& numbers = what.numbers;
     const std::int64_t time = log.empty() ? now : std::max(now, log.newest().time);
-    auto oldest = first_after(log, time - numbers.window);
+    const std::int64_t edge = time - numbers.window;
+    auto oldest = first_after(log, edge);
     std::int64_t used = oldest == log.end() ? 0 : static_cast<std::int64_t>(log.newest().end() - oldest->start);
     const bool fits = what.cost <= numbers.limit - used;
 
     const bool takes = op == operation::take && fits && open;
-    const bool gives = op == operation::refund && used > 0;
+    // What is out of the window gives nothing back: the units in force are other calls'.
+    const bool gives = op == operation::refund && used > 0 && !(what.taken && *what.taken <= edge);
     if (takes || gives) {
       const std::uint64_t taken = log.empty() ? 0 : log.newest().end();
       log.drop_before(oldest);

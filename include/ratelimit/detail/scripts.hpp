@@ -14,7 +14,7 @@ struct script {
 namespace scripts {
 
 inline constexpr script sliding_log{
-    "sliding_log", "a16c16daae9570f3d7d2ed4cb66b4b045f105fda",
+    "sliding_log", "7f19662f6ff244d445060e47477ea473ff2d0234",
     R"lua(-- Sliding log: every admitted call is remembered for one window, (now - window, now].
 --
 -- KEYS[1]  a sorted set, one member per admitted call; score: its time (microseconds); member: the units taken before
@@ -126,11 +126,11 @@ local function take(key, now, cost, _, window, _, blocked, used, newest, oldest,
   return used + cost, time, oldest, now
 end
 
-local function refund(key, now, cost, limit, window, _, blocked, _, used, newest, grows)
-  if used == 0 then
-    return used, newest, grows, now
-  end
+local function refund(key, now, cost, limit, window, _, blocked, taken, used, newest, grows)
   local edge = math.max(now, newest) - window
+  if used == 0 or taken and taken <= edge then
+    return used, newest, grows, now -- nothing to give back, or what is in force are other calls' units
+  end
   redis.call('ZREMRANGEBYSCORE', key, '-inf', edge)
   while cost > 0 and used > 0 do
     local found = newest_of(key)
@@ -205,7 +205,7 @@ return {fits and 1 or 0, now, blocked or 0, a, b, c, d}
 )lua"};
 
 inline constexpr script compact_log{
-    "compact_log", "57504664006bacc0fd53c54f0f25db7473c8c62e",
+    "compact_log", "44552bca52ccc7b7363f5a1f55b27591c86cb0ed",
     R"lua(-- Compact log: the decisions of the sliding log, from a list of about 10 bytes an entry.
 --
 -- KEYS[1]  a list, oldest first, one element per admitted call: its time (microseconds), an integer; from the first call
@@ -350,11 +350,11 @@ local function take(key, now, cost, _, window, _, blocked, used, newest, oldest,
   return used + cost, time, oldest, now
 end
 
-local function refund(key, now, cost, limit, window, _, blocked, _, used, newest, grows, _, taken, first)
-  if used == 0 then
+local function refund(key, now, cost, limit, window, _, blocked, taken_at, used, newest, grows, _, taken, first)
+  local edge = math.max(now, newest) - window
+  if used == 0 or (taken_at and taken_at <= edge) then -- it has left the window
     return used, newest, grows, now
   end
-  local edge = math.max(now, newest) - window
   redis.call('LTRIM', key, first, blocked and -2 or -1)
   cost = math.min(cost, used)
   used = used - cost
@@ -854,7 +854,7 @@ return {fits and 1 or 0, now, blocked or 0, a, b, c, d}
 )lua"};
 
 inline constexpr script all_of{
-    "all_of", "b149e92af8a4adee3a6ffa4343a68f331ecd2909",
+    "all_of", "5dd51e39d5c896b81662e148326387545ce3424e",
     R"lua(-- floor(a * b / c) and the remainder, exact although a * b may leave the whole numbers a double can hold.
 -- For whole numbers 0 <= a < 2^53, 0 <= b <= 2^51, 0 < c < 2^49. A quotient of 2^53 or more is rounded.
 local function mul_div(a, b, c)
@@ -1004,11 +1004,11 @@ local function take(key, now, cost, _, window, _, blocked, used, newest, oldest,
   return used + cost, time, oldest, now
 end
 
-local function refund(key, now, cost, limit, window, _, blocked, _, used, newest, grows)
-  if used == 0 then
-    return used, newest, grows, now
-  end
+local function refund(key, now, cost, limit, window, _, blocked, taken, used, newest, grows)
   local edge = math.max(now, newest) - window
+  if used == 0 or taken and taken <= edge then
+    return used, newest, grows, now -- nothing to give back, or what is in force are other calls' units
+  end
   redis.call('ZREMRANGEBYSCORE', key, '-inf', edge)
   while cost > 0 and used > 0 do
     local found = newest_of(key)
@@ -1181,11 +1181,11 @@ local function take(key, now, cost, _, window, _, blocked, used, newest, oldest,
   return used + cost, time, oldest, now
 end
 
-local function refund(key, now, cost, limit, window, _, blocked, _, used, newest, grows, _, taken, first)
-  if used == 0 then
+local function refund(key, now, cost, limit, window, _, blocked, taken_at, used, newest, grows, _, taken, first)
+  local edge = math.max(now, newest) - window
+  if used == 0 or (taken_at and taken_at <= edge) then -- it has left the window
     return used, newest, grows, now
   end
-  local edge = math.max(now, newest) - window
   redis.call('LTRIM', key, first, blocked and -2 or -1)
   cost = math.min(cost, used)
   used = used - cost
