@@ -208,7 +208,9 @@ class limiter {
     const bool takes = q.what.op == operation::take;
     std::optional<deny_cache>& denied = shared_->denied;
     const std::int64_t asked_at = denied ? cache_time(started) : 0;
-    if (denied && takes)
+    const std::uint64_t forgotten = denied ? denied->times_forgotten() : 0;
+    // A call with an id may be one that was admitted, which only the store knows.
+    if (denied && takes && c.request_id.empty())
       if (std::optional<decision> known = denied->find(key.view(), c.cost, numbers.limit, asked_at)) return *known;
 
     const deadline until{started + shared_->options.deadline};
@@ -216,7 +218,7 @@ class limiter {
     const decision d = settle(q, seen, op, c, until);
     if (seen.error) return d;
     if (q.what.op == operation::refund) forget_denial(key.view());
-    if (denied && takes && d.retry_after) denied->add(key.view(), c.cost, d, asked_at);
+    if (denied && takes && d.retry_after) denied->add(key.view(), c.cost, d, asked_at, forgotten);
     return d;
   }
 
