@@ -240,7 +240,8 @@ class limiter {
     const std::int64_t held = seen.blocked != 0 ? std::max<std::int64_t>(seen.blocked - seen.now, 0) : 0;
     d.remaining = held > 0 ? 0 : algorithm::remaining(q.what.numbers, f.used);
     if (!d.allowed && !q.never) d.retry_after = microseconds{std::max(f.retry, held)};
-    d.reset_after = microseconds{std::max(f.reset, held)};
+    // A block's end brings back at once what was left before it.
+    d.reset_after = microseconds{held > 0 && f.used < q.what.numbers.limit ? held : std::max(f.reset, held)};
     d.full_after = microseconds{f.full};
     d.at = time_point{microseconds{seen.now}};
     return d;
