@@ -207,6 +207,16 @@ TEST_CASE("A bucket's share is one of its capacity and of its refill", "[inproce
   CHECK(admitted == 150);
 }
 
+TEST_CASE("A bucket's share that is no whole part of it", "[inprocess]") {
+  failing_store store;
+  store.error = errc::timeout;
+  const auto limiter = local_bucket(store, manual_clock{w0}, 0.3);  // 30, and 3 a second
+  const decision all = limiter.check("client", "eu", 30);
+  CHECK(figures(all) == pass(30, 0, 333'334us, 10s));
+  CHECK(all.limit == 30);
+  CHECK(all.window == 10s);
+}
+
 TEST_CASE("Four processes with a quarter each admit no more than the limit", "[inprocess]") {
   support::server server;
   server.kill();
