@@ -208,7 +208,9 @@ class limiter {
     const bool takes = q.what.op == operation::take;
     std::optional<deny_cache>& denied = shared_->denied;
     const std::int64_t asked_at = denied ? cache_time(started) : 0;
-    if (denied && takes)
+    const std::uint64_t forgotten = denied ? denied->times_forgotten() : 0;
+    // A call with an id may be one that was admitted, which only the store knows.
+    if (denied && takes && c.request_id.empty())
       if (std::optional<decision> known = denied->find(key.view(), c.cost, numbers.limit, asked_at)) return *known;
 
     const deadline until{started + shared_->options.deadline};
@@ -216,7 +218,7 @@ class limiter {
     const decision d = settle(q, seen, op, c, until);
     if (seen.error) return d;
     if (q.what.op == operation::refund) forget_denial(key.view());
-    if (denied && takes && d.retry_after) denied->add(key.view(), c.cost, d, asked_at);
+    if (denied && takes && d.retry_after) denied->add(key.view(), c.cost, d, asked_at, forgotten);
     return d;
   }
 
@@ -238,7 +240,8 @@ class limiter {
     const std::int64_t held = seen.blocked != 0 ? std::max<std::int64_t>(seen.blocked - seen.now, 0) : 0;
     d.remaining = held > 0 ? 0 : algorithm::remaining(q.what.numbers, f.used);
     if (!d.allowed && !q.never) d.retry_after = microseconds{std::max(f.retry, held)};
-    d.reset_after = microseconds{std::max(f.reset, held)};
+    // A block's end brings back at once what was left before it.
+    d.reset_after = microseconds{held > 0 && f.used < q.what.numbers.limit ? held : std::max(f.reset, held)};
     d.full_after = microseconds{f.full};
     d.at = time_point{microseconds{seen.now}};
     return d;
