@@ -61,7 +61,7 @@ TEST_CASE("three limits are one command with three keys", "[joint]") {
   CHECK(b.server.calls("evalsha") == 1);
   CHECK(b.server.calls("eval") == 0);
   CHECK(b.server.calls("time") == 0);  // the injected clock's time was sent
-  monitor.commands();  // the observer's own
+  monitor.commands();                  // the observer's own
   CHECK(quota.check({.identity = "client", .region = "eu", .request_id = "7"}).allowed);
   const auto with_id = sent(monitor);
   REQUIRE(names(with_id) == times(1, "EVALSHA"));
