@@ -153,6 +153,19 @@ TEST_CASE("A counter's key lives to the end of the next window", "[recipes]") {
   CHECK(watch.lifetimes() == told{"120000", "61000", "119000"});
 }
 
+// A part of a token counts too, and the time to the next whole millisecond.
+TEST_CASE("A bucket's key lives until the bucket is full", "[recipes]") {
+  on_redis b;
+  monitor watch{b.server};
+  const auto bucket = token_bucket(b, 5, 3, 40s);
+  for (const auto& [at, cost] : {std::pair{microseconds{0s}, 5}, {microseconds{17s}, 1}, {17'000'001us, 0}, {30s, 1}}) {
+    b.clock.set(w0 + at);
+    bucket.check("client", "eu", cost);
+  }
+  // 5 * 40 s / 3 for all of it; then what is missing after 17 s and after 30 s, fractions and all.
+  CHECK(watch.lifetimes() == told{"66667", "63000", "63334"});
+}
+
 // 31 536 000 000 ms: more than 32 bits hold.
 TEMPLATE_TEST_CASE("A year is a window like any other", "[recipes]", on_memory, on_redis) {
   TestType b;
