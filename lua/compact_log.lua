@@ -28,7 +28,13 @@ local function tools()
   end
 
   -- The first index from `low` on, and below `high`, where holds(element, index) is true; it stays true from there on.
+  -- What stands near `low` is found in few steps, however long the list is.
   local function search(low, high, holds)
+    local step = 1
+    while low + step < high and not holds(redis.call('LINDEX', key, low + step - 1), low + step - 1) do
+      low, step = low + step, 2 * step
+    end
+    high = math.min(high, low + step)
     while low < high do
       local middle = math.floor((low + high) / 2)
       if holds(redis.call('LINDEX', key, middle), middle) then

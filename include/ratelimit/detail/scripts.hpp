@@ -213,7 +213,7 @@ return {fits and 1 or 0, used, grows, newest, passes}
 )lua"};
 
 inline constexpr script compact_log{
-    "compact_log", "110ca4003d39e5f946692f7e332a0e17e3b555e5",
+    "compact_log", "c15c1b597fb62d42610a474f2b1f140e3a129877",
     R"lua(-- Compact log: the decisions of the sliding log, from a list of about 10 bytes an entry.
 --
 -- KEYS[1]  a list, oldest first, one element per admitted call: its time (microseconds), an integer; from the first call
@@ -275,7 +275,13 @@ local function tools()
   end
 
   -- The first index from `low` on, and below `high`, where holds(element, index) is true; it stays true from there on.
+  -- What stands near `low` is found in few steps, however long the list is.
   local function search(low, high, holds)
+    local step = 1
+    while low + step < high and not holds(redis.call('LINDEX', key, low + step - 1), low + step - 1) do
+      low, step = low + step, 2 * step
+    end
+    high = math.min(high, low + step)
     while low < high do
       local middle = math.floor((low + high) / 2)
       if holds(redis.call('LINDEX', key, middle), middle) then
@@ -898,7 +904,7 @@ return {fits and 1 or 0, start, count}
 )lua"};
 
 inline constexpr script all_of{
-    "all_of", "9203a83a2220f4c5c0cfc6045f624487844c7c32",
+    "all_of", "455537190e49c9e34518726d381e93d371c02165",
     R"lua(-- The time is ARGV[1], microseconds since the epoch, or the server's own where that is "". `stamp` is `now` as text:
 -- numbers passed to a command are written slowly.
 local stamp = ARGV[1]
@@ -1105,7 +1111,13 @@ local function tools()
   end
 
   -- The first index from `low` on, and below `high`, where holds(element, index) is true; it stays true from there on.
+  -- What stands near `low` is found in few steps, however long the list is.
   local function search(low, high, holds)
+    local step = 1
+    while low + step < high and not holds(redis.call('LINDEX', key, low + step - 1), low + step - 1) do
+      low, step = low + step, 2 * step
+    end
+    high = math.min(high, low + step)
     while low < high do
       local middle = math.floor((low + high) / 2)
       if holds(redis.call('LINDEX', key, middle), middle) then
