@@ -139,11 +139,11 @@ local function others()
         newest = time
       end
     end
+    newest = used > 0 and newest or now
+    local grows_at = used > 0 and time_of(key, edge, first, math.max(used - limit + 1, 1)) or now
+    -- Last: a lifetime of a millisecond may be over at once, and the key gone.
     redis.call('PEXPIRE', key, lifetime(nil, window, nil, blocked, used, nil, newest))
-    if used == 0 then
-      return used, now, now, now
-    end
-    return used, time_of(key, edge, first, math.max(used - limit + 1, 1)), newest, now
+    return used, grows_at, newest, now
   end
 
   local function block(key, _, window, _, blocked, used, grows, newest)

@@ -14,7 +14,7 @@ struct script {
 namespace scripts {
 
 inline constexpr script sliding_log{
-    "sliding_log", "d2e56de3a6680535d8fc084a67d1c9717828d9b8",
+    "sliding_log", "1a3b8e251c7e1caf2acf4e357b53044c3f2dda1e",
     R"lua(-- The time is ARGV[1], microseconds since the epoch, or the server's own where that is "". `stamp` is `now` as text:
 -- numbers passed to a command are written slowly.
 local stamp = ARGV[1]
@@ -164,11 +164,11 @@ local function others()
         newest = time
       end
     end
+    newest = used > 0 and newest or now
+    local grows_at = used > 0 and time_of(key, edge, first, math.max(used - limit + 1, 1)) or now
+    -- Last: a lifetime of a millisecond may be over at once, and the key gone.
     redis.call('PEXPIRE', key, lifetime(nil, window, nil, blocked, used, nil, newest))
-    if used == 0 then
-      return used, now, now, now
-    end
-    return used, time_of(key, edge, first, math.max(used - limit + 1, 1)), newest, now
+    return used, grows_at, newest, now
   end
 
   local function block(key, _, window, _, blocked, used, grows, newest)
@@ -978,7 +978,7 @@ return {fits and 1 or 0, a, b, c, d}
 )lua"};
 
 inline constexpr script all_of{
-    "all_of", "131a14ca15bba337258733cd77571e8b6dbe7e5a",
+    "all_of", "ab6d09822d04538c9d7239894d8f0ea68c917ae2",
     R"lua(-- The time is ARGV[1], microseconds since the epoch, or the server's own where that is "". `stamp` is `now` as text:
 -- numbers passed to a command are written slowly.
 local stamp = ARGV[1]
@@ -1166,11 +1166,11 @@ local function others()
         newest = time
       end
     end
+    newest = used > 0 and newest or now
+    local grows_at = used > 0 and time_of(key, edge, first, math.max(used - limit + 1, 1)) or now
+    -- Last: a lifetime of a millisecond may be over at once, and the key gone.
     redis.call('PEXPIRE', key, lifetime(nil, window, nil, blocked, used, nil, newest))
-    if used == 0 then
-      return used, now, now, now
-    end
-    return used, time_of(key, edge, first, math.max(used - limit + 1, 1)), newest, now
+    return used, grows_at, newest, now
   end
 
   local function block(key, _, window, _, blocked, used, grows, newest)
