@@ -212,3 +212,31 @@ TEMPLATE_TEST_CASE("an id of any bytes, up to 512 of them", "[joint]", on_memory
   CHECK(d.error == errc::invalid_request_id);
   CHECK((all_of{limit}.check(with_id(long_id)).error == errc::invalid_request_id));
 }
+
+TEMPLATE_TEST_CASE("an id belongs to its identity and region, whatever the limit counts by", "[joint]", on_memory,
+                   on_redis) {
+  TestType b;
+  for (const scope by : {scope::identity_and_region, scope::identity, scope::region, scope::everyone}) {
+    const auto limit = log_of(b, "ids", 9, 24h, {.by = by});
+    const all_of quota{limit, window_of(b, "own", 9, 24h)};
+    const auto check = [&](std::string_view identity, std::string_view region, std::int64_t own) {
+      for (int i = 0; i < 2; ++i) {
+        const auto d = quota.check({.identity = identity, .region = region, .request_id = "1"});
+        CHECK(d.allowed);
+        CHECK(d.parts[1].used == own);
+      }
+    };
+    check("a", "eu", 1);
+    check("b", "eu", 1);
+    check("a", "us", 1);
+    for (const auto& [identity, region] :
+         {std::pair{"a", "eu"}, std::pair{"b", "eu"}, std::pair{"a", "us"}, std::pair{"b", "us"}})
+      CHECK_FALSE(quota.reset(identity, region));
+    b.clock.advance(240h);
+  }
+  const std::string longer(513, 'x');
+  const auto everyone = log_of(b, "all", 9, 24h, {.by = scope::everyone});
+  CHECK(everyone.check({.identity = longer, .region = longer}).used == 1);
+  CHECK(everyone.check({.identity = longer, .request_id = "1"}).error == errc::invalid_identity);
+  CHECK(everyone.check({.identity = "a", .region = longer, .request_id = "1"}).error == errc::invalid_region);
+}

@@ -61,7 +61,7 @@ TEST_CASE("three limits are one command with three keys", "[joint]") {
   CHECK(b.server.calls("evalsha") == 1);
   CHECK(b.server.calls("eval") == 0);
   CHECK(b.server.calls("time") == 0);  // the injected clock's time was sent
-  monitor.commands();  // the observer's own
+  monitor.commands();                  // the observer's own
   CHECK(quota.check({.identity = "client", .region = "eu", .request_id = "7"}).allowed);
   const auto with_id = sent(monitor);
   REQUIRE(names(with_id) == times(1, "EVALSHA"));
@@ -118,8 +118,8 @@ TEST_CASE("an unknown script in the middle of a batch: one command more, each an
   int evalsha = 0;
   support::fake_server server{[&](const support::words& words) -> support::bytes {
     if (words[0] == "EVALSHA" && ++evalsha == 3) return "-NOSCRIPT No matching script. Please use EVAL.\r\n";
-    // allowed, now, no block, start, and as many units as the cost says
-    return "*5\r\n:1\r\n:60000000\r\n:0\r\n:60000000\r\n:" + words[6] + "\r\n";
+    // allowed, start, and as many units as the cost says
+    return "*3\r\n:1\r\n:60000000\r\n:" + words[8] + "\r\n";
   }};
   struct {
     ratelimit::redis store;
@@ -132,7 +132,7 @@ TEST_CASE("an unknown script in the middle of a batch: one command more, each an
   CHECK(used(answers) == std::vector<std::int64_t>{11, 12, 13, 14, 15});
   for (const decision& d : answers) CHECK(d.from == source::redis);
   CHECK(server.commands() == support::words{"EVALSHA", "EVALSHA", "EVALSHA", "EVALSHA", "EVALSHA", "EVAL"});
-  CHECK(server.heard().back()[6] == "13");
+  CHECK(server.heard().back()[8] == "13");
   CHECK(server.connections() == 1);
 }
 
