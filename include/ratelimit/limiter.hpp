@@ -177,7 +177,8 @@ class limiter {
   detail::key key_for(const call& c) const { return {shared_->key_head, shared_->options.by, c.identity, c.region}; }
 
   std::string id_for(const call& c, std::string_view key) const {
-    return c.request_id.empty() ? std::string{} : detail::id_key(key, shared_->options.by, c.request_id);
+    return c.request_id.empty() ? std::string{}
+                                : detail::id_key(key, shared_->options.by, c.request_id, c.identity, c.region);
   }
 
   std::error_code change(operation op, const call& c, std::int64_t cost) const {
@@ -301,11 +302,13 @@ class limiter {
       detail::tell(told.near, near_limit{d, c.identity, c.region});
   }
 
-  // Only what the key is made of is checked: the rest is not stored.
+  // Only what a key is made of is checked: the rest is not stored.
   std::error_code invalid(const call& c) const {
     const scope by = shared_->options.by;
-    if (counts_identity(by) && (c.identity.empty() || c.identity.size() > max_key_part)) return errc::invalid_identity;
-    if (counts_region(by) && c.region.size() > max_key_part) return errc::invalid_region;
+    const bool has_id = !c.request_id.empty();
+    if (counts_identity(by) && c.identity.empty()) return errc::invalid_identity;
+    if ((counts_identity(by) || has_id) && c.identity.size() > max_key_part) return errc::invalid_identity;
+    if ((counts_region(by) || has_id) && c.region.size() > max_key_part) return errc::invalid_region;
     if (c.cost < 0) return errc::invalid_cost;
     if (c.limit && !detail::is_count(*c.limit)) return errc::invalid_limit;
     if (c.request_id.size() > max_key_part) return errc::invalid_request_id;

@@ -44,18 +44,14 @@ double server_time(support::server& server, const std::function<void()>& run) {
 
 // What is sent for one check, as words, to be sent by hand.
 std::vector<std::string> words_of_check(const std::string& key, std::int64_t now, std::int64_t limit,
-                                        std::int64_t window, std::int64_t refill,
-                                        const ratelimit::detail::script& script) {
+                                        std::int64_t window, const ratelimit::detail::script& script) {
   return {"EVALSHA",
           std::string{script.sha1},
           "1",
           key,
-          "take",
           std::to_string(now),
-          "1",
           std::to_string(limit),
-          std::to_string(window),
-          std::to_string(refill)};
+          std::to_string(window)};
 }
 std::vector<std::string_view> views(const std::vector<std::string>& words) {
   return {words.begin(), words.end()};
@@ -140,8 +136,8 @@ void against_raw(bench::table& out, support::server& server, const std::string& 
   };
   const auto latency_raw = [&] {
     const auto times = bench::latencies(2000, [&](int i) {
-      raw.command(views(
-          words_of_check("raw:window:{" + identity(i) + "}:", now_us(), 1'000'000'000, 86'400'000'000, 0, script)));
+      raw.command(
+          views(words_of_check("raw:window:{" + identity(i) + "}:", now_us(), 1'000'000'000, 86'400'000'000, script)));
     });
     p99_raw.push_back(bench::quantile(times, 0.99));
     return bench::median(times);
@@ -171,7 +167,7 @@ void against_raw(bench::table& out, support::server& server, const std::string& 
       bench::alternate(rounds, batches([&] { ours.window.check_many(calls); }), batches([&] {
                          for (int i = 0; i < 32; ++i)
                            raw.append(views(words_of_check("raw:window:{" + identity(i) + "}:", now_us(), 1'000'000'000,
-                                                           86'400'000'000, 0, script)));
+                                                           86'400'000'000, script)));
                          for (int i = 0; i < 32; ++i) raw.read();
                        }));
   out.add({std::string{"checks/s, check_many of 32 / raw pipeline of 32, "} + over, batch.ours, batch.other,
@@ -214,7 +210,7 @@ void many_threads(bench::table& out, const std::string& where, const std::string
             auto raw = std::make_shared<bench::raw_client>(where);
             return [raw, script](int i) {
               raw->command(views(words_of_check("raw:window:{" + identity(i) + "}:", now_us(), 1'000'000'000,
-                                                86'400'000'000, 0, script)));
+                                                86'400'000'000, script)));
             };
           });
         });
@@ -325,7 +321,7 @@ void by_limit(bench::table& out, support::server& server, ratelimit::redis& stor
 
 void bytes(bench::table& out, support::server& server, ratelimit::redis& store) {
   const auto usage = [&](const std::string& key) {
-    return static_cast<double>(server.command({"MEMORY", "USAGE", key, "SAMPLES", "0"}).integer);
+    return static_cast<double>(server.command({"MEMORY", "USAGE", key, "SAMPLES", "0"}).number);
   };
   const auto entries = [&](ratelimit::log_storage storage, const std::string& tag, const char* name, double bar) {
     ratelimit::sliding_log limiter{store,
