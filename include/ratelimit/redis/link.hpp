@@ -34,7 +34,7 @@ struct exchange {
   };
 
   std::string_view commands;
-  std::size_t replies;  // that are still to come
+  std::size_t replies;  // that are to come, at least one
   const deadline& until;
   // Takes a reply and returns the error that it holds. It may run on another caller's thread, with the link's mutex
   // held.
@@ -109,6 +109,8 @@ class link {
   std::atomic<std::size_t> load{0};  // the replies that its callers wait for: the pool's to count
 
  private:
+  static constexpr std::size_t kept_memory = 64 * 1024;
+
   struct driver {
     exchange& own;
     wake_list finished{};
@@ -224,6 +226,8 @@ class link {
     std::string_view rest = unsent_;
     const std::error_code failed = connection_.send(rest, until);
     unsent_.erase(0, unsent_.size() - rest.size());
+    // A large pipeline's memory is not kept.
+    if (unsent_.empty() && unsent_.capacity() > kept_memory) unsent_.shrink_to_fit();
     return failed;
   }
 
@@ -263,7 +267,8 @@ class link {
     }
     come_.clear();
     sent_.erase(sent_.begin(), to);
-    if (!broken && sent_.empty() && connection_.has_leftover()) broken = errc::protocol;
+    // Nothing is due: a word too many, or an answer to what was not yet asked.
+    if (!broken && sent_.empty() && (connection_.has_leftover() || !unsent_.empty())) broken = errc::protocol;
     if (is_late()) note_late();
     return broken;
   }
