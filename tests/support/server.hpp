@@ -32,6 +32,7 @@ namespace support {
 struct server_options {
   std::string binary = "redis-server";
   bool tcp = false;                   // also on a free port of 127.0.0.1; the Unix socket is always there
+  bool sentinel = false;              // a sentinel, which keeps what it learns in a file of its own
   std::string password{};             // of the default user; the observer logs in with it
   std::vector<std::string> config{};  // more arguments: {"--maxmemory", "1mb"}
 };
@@ -190,21 +191,13 @@ class server {
   std::string user_info() const { return options_.password.empty() ? "" : ":" + options_.password + "@"; }
 
   words command_line() const {
-    words line{options_.binary,
-               "--port",
-               std::to_string(port_),
-               "--bind",
-               "127.0.0.1",
-               "--unixsocket",
-               socket_path(),
-               "--dir",
-               directory_,
-               "--logfile",
-               log_path(),
-               "--save",
-               "",
-               "--appendonly",
-               "no"};
+    words line{options_.binary};
+    if (options_.sentinel) {
+      std::ofstream{directory_ + "/sentinel.conf"} << '\n';
+      line.insert(line.end(), {directory_ + "/sentinel.conf", "--sentinel"});
+    }
+    line.insert(line.end(), {"--port", std::to_string(port_), "--bind", "127.0.0.1", "--unixsocket", socket_path(),
+                             "--dir", directory_, "--logfile", log_path(), "--save", "", "--appendonly", "no"});
     if (!options_.password.empty()) line.insert(line.end(), {"--requirepass", options_.password});
     line.insert(line.end(), options_.config.begin(), options_.config.end());
     return line;

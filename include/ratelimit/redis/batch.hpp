@@ -45,22 +45,31 @@ struct wording {
   bool asking = false;  // of a cluster's node that is still receiving their slot: ASKING goes before each
 };
 
-// One pipeline to one server for the groups `asked`. Their outcomes are written, errors too; `refused(index, text)` is
-// told of each error reply and where its group stands in `asked`, since some mean that nothing was run and that it is
-// worth asking again. Returns why the groups whose replies did not come have none. errc::refused: no connection was
-// made, and nothing was sent.
-template <class Refused>
-std::error_code ask(pool& server, const batch& all, std::span<const std::size_t> asked, wording how,
-                    const deadline& until, Refused refused) {
+// An error reply. Some mean that nothing was run, and that it is worth asking again.
+struct refusal {
+  std::size_t index;  // where its group stands among those asked
+  std::string text;
+};
+
+struct hearing {
+  // Why the groups whose replies did not come have none. errc::refused: no connection was made, and nothing was sent.
+  std::error_code broken{};
+  std::vector<refusal> refusals{};
+};
+
+// One pipeline to one server for the groups `asked`. Their outcomes are written, errors too.
+inline hearing ask(pool& server, const batch& all, std::span<const std::size_t> asked, wording how,
+                   const deadline& until) {
   std::string commands;
   for (const std::size_t group : asked) {
     if (how.asking) append_command(commands, std::array<std::string_view, 1>{"ASKING"});
     append_group(commands, all.group(group), how.name);
   }
+  hearing made;
   std::size_t heard = 0;
   bool is_prelude = how.asking;
   const std::size_t replies = asked.size() * (how.asking ? 2 : 1);
-  const std::error_code broken = server.call(commands, replies, until, [&](const redisReply& got) -> std::error_code {
+  made.broken = server.call(commands, replies, until, [&](const redisReply& got) -> std::error_code {
     // Had ASKING been refused, so would be what follows it.
     if (is_prelude) {
       is_prelude = false;
@@ -68,12 +77,11 @@ std::error_code ask(pool& server, const batch& all, std::span<const std::size_t>
     }
     is_prelude = how.asking;
     const std::size_t index = heard++;
-    const std::error_code error = read_group(all.group(asked[index]), got, all.answer(asked[index])).error();
-    if (is_error(got)) refused(index, text_of(got));
-    return error;
+    if (is_error(got)) made.refusals.push_back({index, std::string{text_of(got)}});
+    return read_group(all.group(asked[index]), got, all.answer(asked[index])).error();
   });
-  for (; heard < asked.size(); ++heard) all.fail(asked[heard], broken);
-  return broken;
+  for (; heard < asked.size(); ++heard) all.fail(asked[heard], made.broken);
+  return made;
 }
 
 inline bool is_unknown_script(std::string_view refusal) noexcept {

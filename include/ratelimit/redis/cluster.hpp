@@ -134,9 +134,9 @@ class cluster {
     const bool asking = same.front().asking;
     std::vector<std::size_t> groups;
     for (const errand& one : same) groups.push_back(one.group);
-    const std::error_code broken =
-        ask(at->server, all, groups, {.name = now.name, .asking = asking}, until,
-            [&](std::size_t index, std::string_view refusal) { heed(refusal, same[index], now); });
+    const hearing heard = ask(at->server, all, groups, {.name = now.name, .asking = asking}, until);
+    for (const refusal& one : heard.refusals) heed(one.text, same[one.index], now);
+    const std::error_code broken = heard.broken;
     if (!broken) return;
     if (broken != errc::refused) return map_.doubt();
     // Nothing was sent: who has the slots now may be asked instead.
@@ -148,26 +148,26 @@ class cluster {
   }
 
   // What a refusal that certainly ran nothing asks for.
-  void heed(std::string_view refusal, const errand& refused, trip& now) {
-    if (is_unknown_script(refusal)) {
+  void heed(std::string_view text, const errand& refused, trip& now) {
+    if (is_unknown_script(text)) {
       if (now.name == named_by::source) return;
       now.next_name = named_by::source;
       now.again.push_back(refused);
-    } else if (const auto to = read_redirection(refusal, refused.at->address)) {
+    } else if (const auto to = read_redirection(text, refused.at->address)) {
       correct(now.map, *to, refused);
       now.again.push_back(
           {.group = refused.group, .slot = refused.slot, .at = node_at(*now.map, to->to), .asking = to->asking});
       // Nodes that have not heard of each other yet: asking at once would not find them any wiser.
       if (now.again.back().at == refused.at) now.pause = true;
-    } else if (const errc kind = errc_of(refusal); kind == errc::read_only || is_passing(refusal)) {
-      if (!refusal.starts_with("TRYAGAIN")) map_.doubt();
+    } else if (const errc kind = errc_of(text); kind == errc::read_only || is_passing(text)) {
+      if (!text.starts_with("TRYAGAIN")) map_.doubt();
       now.pause = true;
       now.again.push_back({.group = refused.group, .slot = refused.slot});
     }
   }
 
-  static bool is_passing(std::string_view refusal) noexcept {
-    return refusal.starts_with("TRYAGAIN") || refusal.starts_with("CLUSTERDOWN") || refusal.starts_with("MASTERDOWN");
+  static bool is_passing(std::string_view text) noexcept {
+    return text.starts_with("TRYAGAIN") || text.starts_with("CLUSTERDOWN") || text.starts_with("MASTERDOWN");
   }
 
   // A MOVED from the node that the map takes for the slot's owner; and the node named is kept, so that it is dialled
@@ -219,7 +219,8 @@ class cluster {
     std::error_code failed;
     const std::error_code broken = from.server.call(question, 1, until, [&](const redisReply& got) {
       if (is_error(got)) {
-        failed = errc_of(text_of(got));
+        const errc kind = errc_of(text_of(got));
+        failed = kind == errc::script ? errc::cluster : kind;  // ERR: it is no cluster's node
       } else if (auto read = read_slots(got, from.address)) {
         ranges = std::move(*read);
         if (ranges.empty()) failed = errc::cluster;

@@ -46,20 +46,17 @@ class sentinel {
           for (const std::size_t group : asked) all.fail(group, failed);
         return;
       }
+      const hearing heard = ask(*at->server, all, asked, {.name = name}, until);
+      const std::error_code broken = heard.broken;
+      const bool by_sha1 = name == named_by::sha1;
       std::vector<std::size_t> again;
       bool demoted = false;
-      const bool by_source = name == named_by::source;
-      const std::error_code broken =
-          ask(*at->server, all, asked, {.name = name}, until, [&](std::size_t index, std::string_view refusal) {
-            if (is_unknown_script(refusal) && !by_source) {
-              name = named_by::source;
-            } else if (is_no_master(refusal)) {
-              demoted = true;
-            } else {
-              return;
-            }
-            again.push_back(asked[index]);
-          });
+      for (const refusal& one : heard.refusals) {
+        const bool unknown = by_sha1 && is_unknown_script(one.text);
+        if (unknown) name = named_by::source;
+        if (is_no_master(one.text)) demoted = true;
+        if (unknown || is_no_master(one.text)) again.push_back(asked[one.index]);
+      }
       if (broken == errc::refused) {
         if (!master_.anew(at, until, find).known) return;
         again = std::move(asked);
@@ -82,9 +79,9 @@ class sentinel {
   using news = learned<master>::news;
 
   // READONLY: a replica, or a master demoted. MASTERDOWN: a replica that has lost its master.
-  static bool is_no_master(std::string_view refusal) noexcept {
-    const errc kind = errc_of(refusal);
-    return kind == errc::read_only || refusal.starts_with("MASTERDOWN");
+  static bool is_no_master(std::string_view text) noexcept {
+    const errc kind = errc_of(text);
+    return kind == errc::read_only || text.starts_with("MASTERDOWN");
   }
 
   news find_master(const known& old, const deadline& until) {

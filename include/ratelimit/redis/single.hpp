@@ -28,9 +28,9 @@ class single {
     std::vector<std::size_t> asked = all.all();
     for (const named_by name : {named_by::sha1, named_by::source}) {
       std::vector<std::size_t> unknown;
-      ask(server_, all, asked, {.name = name}, until, [&](std::size_t index, std::string_view refusal) {
-        if (is_unknown_script(refusal)) unknown.push_back(asked[index]);
-      });
+      const hearing heard = ask(server_, all, asked, {.name = name}, until);
+      for (const refusal& one : heard.refusals)
+        if (is_unknown_script(one.text)) unknown.push_back(asked[one.index]);
       if (unknown.empty()) return;
       asked = std::move(unknown);
     }
