@@ -37,7 +37,7 @@ struct account {
   long wrong = 0;    // answers that no sequence of events explains
   long doubled = 0;  // more was counted than was asked for
   std::map<std::string, long> errors{};
-  std::chrono::milliseconds recovered{};  // from fault() to the last check that was not counted
+  std::chrono::milliseconds recovered{};  // from fault() to recovered()
   long leaked = 0;                        // descriptors: for the test to fill in
 
   // One row of the table of faults.
@@ -68,7 +68,11 @@ class load {
   load& operator=(const load&) = delete;
   ~load() { stop(); }
 
+  // The two ends of what a row calls the time to recover.
   void fault() { fault_ = std::chrono::steady_clock::now(); }
+  void recovered() {
+    total_.recovered = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - fault_);
+  }
   long counted_so_far() const { return counted_; }
   long checks_so_far() const { return checks_; }
 
@@ -76,8 +80,6 @@ class load {
     stopping_ = true;
     for (auto& one : threads_) one.join();
     threads_.clear();
-    total_.recovered = std::chrono::duration_cast<std::chrono::milliseconds>(
-        std::max(last_failure_ - fault_.load(), std::chrono::steady_clock::duration{}));
     return total_;
   }
 
@@ -85,7 +87,6 @@ class load {
   void run(const std::vector<std::string>& identities) {
     account own;
     std::map<std::string, std::pair<long, long>> known;  // counted, maybe
-    std::chrono::steady_clock::time_point failure{};
     for (long n = 0; !stopping_; ++n) {
       const std::string& identity = identities[static_cast<std::size_t>(n) % identities.size()];
       auto& [counted, maybe] = known[identity];
@@ -96,7 +97,6 @@ class load {
       ++checks_;
       if (took <= deadline_ + 10ms) ++own.in_time;
       if (!d.counted()) {
-        failure = std::chrono::steady_clock::now();
         ++own.errors[d.error.message().substr(0, d.error.message().find(':'))];
         if (d.error == errc::timeout || d.error == errc::closed) {
           ++own.maybe;
@@ -124,7 +124,6 @@ class load {
     total_.wrong += own.wrong;
     total_.doubled += own.doubled;
     for (const auto& [error, times] : own.errors) total_.errors[error] += times;
-    last_failure_ = std::max(last_failure_, failure);
   }
 
   const std::chrono::microseconds deadline_;
@@ -133,10 +132,9 @@ class load {
   std::atomic<bool> stopping_{false};
   std::atomic<long> counted_{0};
   std::atomic<long> checks_{0};
-  std::atomic<std::chrono::steady_clock::time_point> fault_{std::chrono::steady_clock::now()};
+  std::chrono::steady_clock::time_point fault_{};
   std::mutex mutex_{};
   account total_{};
-  std::chrono::steady_clock::time_point last_failure_{};
   std::vector<std::thread> threads_{};
 };
 

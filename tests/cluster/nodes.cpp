@@ -217,6 +217,7 @@ TEST_CASE("a cluster's master dies under load, and its replica takes over") {
       servers.node(0).kill();
       support::wait_until([&] { return servers.node(3).command({"ROLE"}).items.at(0).text == "master"; });
       support::wait_until([&] { return limiter.check(identity_within(0, 5000)).counted(); });
+      run.recovered();
       const long before = run.counted_so_far();
       support::wait_until([&] { return run.counted_so_far() > before + 500; });
       killed = run.stop();
@@ -232,6 +233,7 @@ TEST_CASE("a cluster's master dies under load, and its replica takes over") {
       servers.node(1).freeze();
       support::wait_until([&] { return servers.node(4).command({"ROLE"}).items.at(0).text == "master"; });
       support::wait_until([&] { return limiter.check(identity_within(5500, 10900)).counted(); });
+      run.recovered();
       const long before = run.counted_so_far();
       support::wait_until([&] { return run.counted_so_far() > before + 500; });
       servers.node(1).thaw();

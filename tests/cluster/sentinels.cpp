@@ -307,6 +307,7 @@ TEST_CASE("sentinel failovers under load: nothing is counted twice, and the new 
       strike(group.node(from));
       support::wait_until([&] { return group.is_master(to); });
       support::wait_until([&] { return limiter.check("probe").counted(); });
+      run.recovered();
       const long before = run.counted_so_far();
       support::wait_until([&] { return run.counted_so_far() > before + 500; });
       mend(group.node(from));
