@@ -14,14 +14,15 @@ enum class errc {
   closed,       // the connection broke before an answer came
   protocol,     // what came back is not an answer of this library's scripts
   // The server answered, and refused.
-  permission,        // NOAUTH, WRONGPASS, NOPERM: credentials or ACL
-  out_of_memory,     // OOM: maxmemory is reached and nothing may be evicted
-  read_only,         // READONLY: a replica, or a demoted master
-  loading,           // LOADING: the data set is being read from disk
-  busy,              // BUSY: another client's script is running
-  cluster,           // MOVED, ASK, CROSSSLOT, CLUSTERDOWN, TRYAGAIN, MASTERDOWN
-  script,            // any other error a script ended with, WRONGTYPE among them
-  too_many_clients,  // the server's maxclients is reached
+  permission,          // NOAUTH, WRONGPASS, NOPERM: credentials or ACL
+  out_of_memory,       // OOM: maxmemory is reached and nothing may be evicted
+  read_only,           // READONLY: a replica, or a demoted master
+  loading,             // LOADING: the data set is being read from disk
+  busy,                // BUSY: another client's script is running
+  cluster,             // MOVED, ASK, CROSSSLOT, CLUSTERDOWN, TRYAGAIN, MASTERDOWN
+  script,              // any other error a script ended with, WRONGTYPE among them
+  too_many_clients,    // the server's maxclients is reached
+  unsupported_server,  // it is older than Redis 5, or a proxy without scripts; 7.0 is the oldest that is tested
   // The call was malformed: nothing was sent.
   invalid_identity,    // empty, or longer than 512 bytes
   invalid_region,      // longer than 512 bytes
@@ -51,6 +52,8 @@ class error_category final : public std::error_category {
       case errc::cluster: return "cluster: the keys are served elsewhere, or by nobody";
       case errc::script: return "script error: the server ended the script with an error";
       case errc::too_many_clients: return "too many clients: the server's maxclients is reached";
+      case errc::unsupported_server:
+        return "unsupported server: too old for this library's scripts; use Redis 7.0 or newer";
       case errc::invalid_identity: return "invalid identity: empty, or longer than 512 bytes";
       case errc::invalid_region: return "invalid region: longer than 512 bytes";
       case errc::invalid_cost: return "invalid cost: negative";

@@ -41,6 +41,7 @@ class redis {
   explicit redis(redis_options chosen) : route_{route_for((detail::require_valid(chosen), std::move(chosen)))} {}
 
   outcome run(const request& what, const deadline& until) {
+    if (auto* const one = std::get_if<detail::single>(&route_)) return one->run(what, until);
     outcome out;
     run_many({&what, 1}, 1, {&out, 1}, until);
     return out;
@@ -51,9 +52,9 @@ class redis {
     return std::visit([&](const auto& to) { return to.can_join(group); }, route_);
   }
 
-  // One pipeline to each server that has some of the keys, and one more for the groups whose script it did not know.
+  // One pipeline to each server that has some of the keys, and more for the groups that are asked again.
   void run_many(std::span<const request> what, std::size_t together, std::span<outcome> out, const deadline& until) {
-    std::visit([&](auto& to) { to.run({what, together, out}, until); }, route_);
+    std::visit([&](auto& to) { to.run_many({what, together, out}, until); }, route_);
   }
 
  private:

@@ -188,10 +188,10 @@ TEST_CASE("what will pass is asked again after a pause, and counted once") {
 
     nodes.answer_with(0, [&] { return bytes{text}; });
     check_uncounted(limiter.check(low), text.starts_with("-READONLY") ? errc::read_only : errc::cluster);
-    CHECK(nodes.count(0, "EVALSHA") == 4 + 6);
+    CHECK(nodes.count(0, "EVALSHA") == 4 + 4);
     // The deadline ends it before the tries do.
     check_uncounted(limiter_on(store, 4ms).check(low), text.starts_with("-READONLY") ? errc::read_only : errc::cluster);
-    CHECK(nodes.count(0, "EVALSHA") <= 4 + 6 + 3);
+    CHECK(nodes.count(0, "EVALSHA") <= 4 + 4 + 3);
     nodes.answer_with(0, {});
     check_taken(limiter.check(low));
     CHECK(nodes[0].connections() == 1);

@@ -13,6 +13,7 @@
 namespace {
 
 using namespace ratelimit;
+using detail::again;
 using detail::named_by;
 
 constexpr auto max_exact = (std::int64_t{1} << 53) - 1;
@@ -144,7 +145,8 @@ TEST_CASE("a group is one command, and its reply one outcome each") {
       CHECK(one.view == std::array<std::int64_t, 4>{});
     }
   }
-  CHECK(detail::read_group(both, *parsed("-NOSCRIPT No matching script.\r\n"), seen).unknown_script);
+  CHECK(detail::read_group(both, *parsed("-NOSCRIPT No matching script.\r\n"), seen).ask == again::by_source);
+  CHECK(detail::read_group(both, *parsed("-BUSY Redis is busy running a script.\r\n"), seen).ask == again::later);
 }
 
 TEST_CASE("each algorithm has its script") {
@@ -177,7 +179,7 @@ TEST_CASE("a reply as an outcome") {
     CHECK(got.result.now == now);
     CHECK(got.result.blocked == blocked);
     CHECK(got.result.view == view);
-    CHECK_FALSE(got.unknown_script);
+    CHECK(got.ask == again::no);
   };
   const std::int64_t w0 = 1700000040000000;
   check(algorithm_id::sliding_log, "*7\r\n:1\r\n:1700000040000000\r\n:0\r\n:1\r\n:2\r\n:3\r\n:4\r\n", true, w0, 0,
@@ -211,7 +213,7 @@ TEST_CASE("what is not an answer of the scripts is a protocol error, never a ver
     const auto got = detail::read_reply(asking(algorithm_id::fixed_window), *parsed(text));
     CHECK(got.result.error == errc::protocol);
     CHECK_FALSE(got.result.allowed);
-    CHECK_FALSE(got.unknown_script);
+    CHECK(got.ask == again::no);
   }
   const auto reset = asking(algorithm_id::fixed_window, operation::reset);
   CHECK(detail::read_reply(reset, *parsed("+OK\r\n")).result.error == errc::protocol);
@@ -246,7 +248,11 @@ TEST_CASE("what an error reply means") {
            {"ERR max number of clients + cluster connections reached", errc::too_many_clients},
            {"WRONGTYPE Operation against a key holding the wrong kind of value", errc::script},
            {"ERR user_script:1: Script attempted to access nonexistent global variable 'foo'", errc::script},
-           {"ERR unknown command 'EVALSHA'", errc::script},
+           {"ERR unknown command 'EVALSHA'", errc::unsupported_server},
+           {"ERR Error running script (call to f_2f): @user_script:9: @user_script: 9: Write commands not allowed "
+            "after "
+            "non deterministic commands. Call redis.replicate_commands() at the start of your script",
+            errc::unsupported_server},
            {"NOSCRIPT No matching script. Please use EVAL.", errc::script},
            {"OOMS", errc::script},
            {"BUSYKEY Target key name already exists.", errc::script},
@@ -257,7 +263,9 @@ TEST_CASE("what an error reply means") {
     const auto got = detail::read_reply(asking(algorithm_id::fixed_window), *parsed("-" + text + "\r\n"));
     CHECK(got.result.error == kind);
     CHECK_FALSE(got.result.allowed);
-    CHECK(got.unknown_script == text.starts_with("NOSCRIPT "));
+    const bool passes = kind == errc::loading || kind == errc::busy || text.starts_with("CLUSTERDOWN") ||
+                        text.starts_with("TRYAGAIN") || text.starts_with("MASTERDOWN");
+    CHECK(got.ask == (passes ? again::later : text.starts_with("NOSCRIPT ") ? again::by_source : again::no));
   }
   CHECK(detail::handshake_errc_of("ERR DB index is out of range") == errc::permission);
   CHECK(detail::handshake_errc_of("ERR AUTH <password> called without any password configured") == errc::permission);

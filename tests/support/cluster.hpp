@@ -88,15 +88,21 @@ class cluster {
 
   // Until all nodes that run call the cluster whole.
   void wait_until_whole() {
-    wait_until([&] {
-      for (const auto& one : nodes_)
-        if (one->pid() > 0 && one->command({"CLUSTER", "INFO"}).text.find("cluster_state:ok") == std::string::npos)
-          return false;
-      return true;
-    });
-    for (const auto& one : nodes_)
-      if (one->pid() > 0 && one->command({"ROLE"}).items.at(0).text == "slave")
-        wait_until([&] { return one->command({"ROLE"}).items.at(3).text == "connected"; });
+    const std::chrono::seconds within{60};
+    for (const auto& one : nodes_) {
+      if (one->pid() <= 0) continue;
+      wait_until(
+          [&] {
+            return one->command({"CLUSTER", "INFO"}).text.find("cluster_state:ok") != std::string::npos;
+          },
+          within);
+      wait_until(
+          [&] {
+            const reply role = one->command({"ROLE"});
+            return role.items.at(0).text == "master" || role.items.at(3).text == "connected";
+          },
+          within);
+    }
   }
 
  private:
@@ -110,7 +116,8 @@ class cluster {
   }
 
   void wait_until_acquainted() {
-    for (std::size_t i = 0; i < nodes_.size(); ++i) wait_until([&] { return known_to(i) == nodes_.size(); });
+    for (std::size_t i = 0; i < nodes_.size(); ++i)
+      wait_until([&] { return known_to(i) == nodes_.size(); }, std::chrono::seconds{60});
   }
 
   std::size_t known_to(std::size_t i) {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,7 +49,11 @@ class sentinel_group {
   server& sentinel(std::size_t i) { return *sentinels_[i]; }
   std::size_t size() const { return servers_.size(); }
 
-  bool is_master(std::size_t i) { return node(i).command({"ROLE"}).items.at(0).text == "master"; }
+  bool is_master(std::size_t i) { return role(i).items.at(0).text == "master"; }
+  bool is_synced_replica(std::size_t i) {
+    const reply told = role(i);
+    return told.items.at(0).text == "slave" && told.items.at(3).text == "connected";
+  }
 
   // All sentinels are named; the servers' password is, the sentinels' is not.
   std::string url() const {
@@ -59,6 +64,15 @@ class sentinel_group {
   }
 
  private:
+  // A server that changes its role hangs up.
+  reply role(std::size_t i) {
+    try {
+      return node(i).command({"ROLE"});
+    } catch (const std::runtime_error&) {
+      return node(i).command({"ROLE"});
+    }
+  }
+
   void add_sentinel() {
     const std::string quorum = std::to_string(options_.sentinels / 2 + 1);
     std::vector<std::string> config;

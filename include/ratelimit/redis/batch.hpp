@@ -84,8 +84,4 @@ inline hearing ask(pool& server, const batch& all, std::span<const std::size_t> 
   return made;
 }
 
-inline bool is_unknown_script(std::string_view refusal) noexcept {
-  return refusal.starts_with("NOSCRIPT");
-}
-
 }  // namespace ratelimit::detail

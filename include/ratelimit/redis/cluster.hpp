@@ -18,6 +18,7 @@
 #include <ratelimit/error.hpp>
 #include <ratelimit/failure.hpp>
 #include <ratelimit/redis/address.hpp>
+#include <ratelimit/redis/ask.hpp>
 #include <ratelimit/redis/batch.hpp>
 #include <ratelimit/redis/command.hpp>
 #include <ratelimit/redis/learned.hpp>
@@ -32,7 +33,7 @@ namespace ratelimit::detail {
 
 // The map of slots is learned from CLUSTER SLOTS, from any node: when first needed, after a MOVED, and after a node was
 // not to be reached. A call follows MOVED and ASK at once, and waits a little and tries again after TRYAGAIN,
-// CLUSTERDOWN, MASTERDOWN and READONLY: all of them say that nothing was run. Connections to a node that the map has
+// CLUSTERDOWN and the like: all of them say that nothing was run. Connections to a node that the map has
 // lost are dropped, as soon as nobody uses them.
 class cluster {
  public:
@@ -46,13 +47,13 @@ class cluster {
 
   // A pipeline for each node, one after the other, each with its share of the time: one node that does not answer
   // leaves the others theirs.
-  void run(const batch& all, const deadline& until) {
+  void run_many(const batch& all, const deadline& until) {
     const auto learn = [this](const map_ptr& old, const deadline& by) { return learn_map(old, by); };
     std::vector<errand> open;
     for (std::size_t i = 0; i < all.size(); ++i)
       open.push_back({.group = i, .slot = slot_of(all.group(i).front().key)});
     named_by name = named_by::sha1;
-    pauses between;
+    pauses between{until};
     for (int hops = 0; !open.empty() && hops <= most_hops; ++hops) {
       const auto [map, failed] = map_.current(until, learn);
       if (!map) {
@@ -68,7 +69,7 @@ class cluster {
       });
       open = std::move(made.again);
       name = made.next_name;
-      if (made.pause && !between.wait(until)) return;
+      if (made.pause && !between.pause()) return;
     }
   }
 
@@ -149,7 +150,8 @@ class cluster {
 
   // What a refusal that certainly ran nothing asks for.
   void heed(std::string_view text, const errand& refused, trip& now) {
-    if (is_unknown_script(text)) {
+    const again kind = again_after(text);
+    if (kind == again::by_source) {
       if (now.name == named_by::source) return;
       now.next_name = named_by::source;
       now.again.push_back(refused);
@@ -159,15 +161,11 @@ class cluster {
           {.group = refused.group, .slot = refused.slot, .at = node_at(*now.map, to->to), .asking = to->asking});
       // Nodes that have not heard of each other yet: asking at once would not find them any wiser.
       if (now.again.back().at == refused.at) now.pause = true;
-    } else if (const errc kind = errc_of(text); kind == errc::read_only || is_passing(text)) {
+    } else if (kind == again::later || text.starts_with("READONLY")) {
       if (!text.starts_with("TRYAGAIN")) map_.doubt();
       now.pause = true;
       now.again.push_back({.group = refused.group, .slot = refused.slot});
     }
-  }
-
-  static bool is_passing(std::string_view text) noexcept {
-    return text.starts_with("TRYAGAIN") || text.starts_with("CLUSTERDOWN") || text.starts_with("MASTERDOWN");
   }
 
   // A MOVED from the node that the map takes for the slot's owner; and the node named is kept, so that it is dialled

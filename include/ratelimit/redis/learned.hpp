@@ -9,7 +9,6 @@
 #include <memory>
 #include <mutex>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include <ratelimit/error.hpp>
@@ -156,22 +155,6 @@ class learned {
   bool doubted_ = false;
   std::error_code failed_{};
   deadline::clock::time_point next_{};
-};
-
-// The pauses between tries of what certainly was not carried out: 1, 2, 4, 8, 16 ms.
-class pauses {
- public:
-  // False, and no pause, when there have been enough, or the next would end after the deadline.
-  bool wait(const deadline& until) {
-    if (next_ > most || until.left() <= next_) return false;
-    std::this_thread::sleep_for(next_);
-    next_ *= 2;
-    return true;
-  }
-
- private:
-  static constexpr std::chrono::milliseconds most{16};
-  std::chrono::milliseconds next_{1};
 };
 
 }  // namespace ratelimit::detail

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include <ratelimit/observer.hpp>
 #include <ratelimit/redis/address.hpp>
 
 namespace ratelimit {
@@ -32,9 +34,18 @@ struct redis_options {
   int database = 0;
   // What CLIENT LIST shows: printable ASCII without spaces. Empty: none is set.
   std::string client_name{};
-  // The most connections open at a time, 1 to 1,000. They are opened when first needed; a check that finds all of them
-  // in use waits for one within its deadline.
+  // The most connections open at a time, 1 to 1,000. They are opened when first needed; checks that find all of them in
+  // use share them, and more than a few gain nothing.
   int connections = 4;
+
+  // The circuit breaker. After so many failures in a row (1 to 1,000,000; those that overlap are one) nobody asks this
+  // server for a pause, and checks are answered at once by on_failure. Then one check asks; each that fails doubles the
+  // pause, up to the longest. A pause lasts between half its length and the whole. 1 ms to 1 h.
+  int failures = 5;
+  std::chrono::milliseconds first_pause{100};
+  std::chrono::milliseconds longest_pause{2000};
+  // Hears of the breaker's changes, and of nothing else: see observer::breaker.
+  ratelimit::observer observer{};
 
   redis_mode mode = redis_mode::single;
   // Whom to ask where the keys are; the more, the more of them may be down. With them host, port and unix_path are not
@@ -92,6 +103,21 @@ inline void require_valid(const redis_options& chosen) {
     refuse_option("client_name", "the value", "holds a byte that is not visible ASCII");
   if (chosen.connections < 1 || chosen.connections > 1000)
     refuse_option("connections", std::to_string(chosen.connections), "is not within 1 and 1000");
+  if (chosen.failures < 1 || chosen.failures > 1'000'000)
+    refuse_option("failures", std::to_string(chosen.failures), "is not within 1 and 1000000");
+  using namespace std::chrono_literals;
+  if (chosen.first_pause < 1ms || chosen.first_pause > 1h)
+    refuse_option("first_pause", std::to_string(chosen.first_pause.count()), "ms is not within 1 ms and 1 h");
+  if (chosen.longest_pause < chosen.first_pause || chosen.longest_pause > 1h)
+    refuse_option("longest_pause", std::to_string(chosen.longest_pause.count()),
+                  "ms is not within first_pause and 1 h");
+}
+
+// The server as its breaker's changes name it: host:port, or the Unix socket's path.
+inline std::string address_of(const redis_options& to) {
+  if (!to.unix_path.empty()) return to.unix_path;
+  const std::string port = ":" + std::to_string(to.port);
+  return to.host.find(':') == std::string::npos ? to.host + port : "[" + to.host + "]" + port;
 }
 
 // The same for one of several servers.

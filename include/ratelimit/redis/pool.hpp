@@ -1,11 +1,14 @@
-// A few connections for many threads.
+// A few connections to one server, for many threads.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cassert>
-#include <condition_variable>
+#include <chrono>
 #include <cstddef>
-#include <mutex>
+#include <exception>
+#include <random>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -13,13 +16,15 @@
 
 #include <ratelimit/error.hpp>
 #include <ratelimit/failure.hpp>
-#include <ratelimit/redis/connection.hpp>
+#include <ratelimit/observer.hpp>
+#include <ratelimit/redis/breaker.hpp>
 #include <ratelimit/redis/fork.hpp>
+#include <ratelimit/redis/link.hpp>
 #include <ratelimit/redis/options.hpp>
 
 namespace ratelimit::detail {
 
-// Never more connections than `connections`; no lock is held while anything is sent, awaited or dialled.
+// Never more connections than `connections`, and none is dialled by two threads at once.
 //
 // A forked child must not use its parent's connections, nor wait for a mutex that a thread it does not have had locked.
 // So all of that lives in a block that belongs to one process: the child leaves the block it inherited alone, but for
@@ -27,7 +32,7 @@ namespace ratelimit::detail {
 // own.
 class pool {
  public:
-  explicit pool(redis_options chosen) : options_{std::move(chosen)} {
+  explicit pool(redis_options chosen) : options_{std::move(chosen)}, address_{address_of(options_)} {
     watch_forks();
     block_ = new block{options_};
   }
@@ -37,7 +42,7 @@ class pool {
   ~pool() {
     block* last = block_;
     if (last->process == forks_so_far()) {
-      assert(last->free.size() == last->all.size() && "a ratelimit::redis is destroyed while it is being asked");
+      assert(last->is_idle() && "a ratelimit::redis is destroyed while it is being asked");
       delete last;
     } else {
       abandon(*last);
@@ -46,71 +51,141 @@ class pool {
 
   // Sends `commands` in one go, and hands each of their replies to `read`, in order, which returns the error it holds:
   // a connection on which something out of step came is dropped. Returns why the replies not handed over will not come.
+  //
+  // `read` may run on another thread that calls here, while this one waits, and with a lock held: it only reads.
   template <class Read>
   std::error_code call(std::string_view commands, std::size_t replies, const deadline& until, Read read) {
-    const lease link{current(), until};
-    if (!link) return errc::timeout;
-    const bool fresh = !link->is_usable();
-    if (fresh) {
-      if (const std::error_code failed = link->dial(options_, until)) return failed;
+    if (until.passed()) return errc::timeout;
+    block& own = current();
+    const breaker::entry in = own.health.enter(breaker_clock::now);
+    if (in.refused) return in.refused;
+    if (in.probe) report(breaker_state::half_open, {});
+
+    reading<Read> to{read};
+    exchange first{commands, replies, until, &reading<Read>::read_one, &to};
+    own.ask(first, options_);
+    std::error_code failed = first.error;
+    if (own.may_repeat(first)) {
+      exchange second{commands, replies, until, &reading<Read>::read_one, &to};
+      own.ask(second, options_);
+      failed = second.error;
     }
-    bool in_step = true;
-    const auto take = [&](const redisReply& got) {
-      const std::error_code error = read(got);
-      in_step = in_step && error != errc::protocol && error != errc::too_many_clients;
-    };
-    answer heard = link->ask(commands, replies, until, take);
-    // The server closed the idle connection at this very moment, before it had all of the only command.
-    if (!fresh && !heard.sent && replies == 1 && heard.error && heard.error != errc::timeout) {
-      if (const std::error_code failed = link->dial(options_, until)) return failed;
-      heard = link->ask(commands, replies, until, take);
-    }
-    if (!in_step) link->close();
-    return heard.error;
+    note(own.health, in, failed ? failed : to.out_of_service);
+    if (to.thrown) std::rethrow_exception(to.thrown);
+    return failed;
   }
 
  private:
+  using breaker_clock = std::chrono::steady_clock;
+
+  // What `read` makes of the replies, and which of them says that the server cannot serve anybody now. Any other
+  // refusal is the answer of a server that is well.
+  template <class Read>
+  struct reading {
+    Read& read;
+    std::error_code out_of_service{};
+    std::exception_ptr thrown{};
+
+    static std::error_code read_one(void* self, const redisReply& got) noexcept {
+      auto& to = *static_cast<reading*>(self);
+      std::error_code error;
+      try {
+        error = to.read(got);
+      } catch (...) {
+        to.thrown = std::current_exception();
+      }
+      if (error && (error == errc::protocol || error == errc::too_many_clients || error == errc::loading))
+        to.out_of_service = error;
+      return error;
+    }
+  };
+
   struct block {
-    explicit block(const redis_options& chosen) : all(static_cast<std::size_t>(chosen.connections)) {
-      for (connection& one : all) free.push_back(&one);
+    explicit block(const redis_options& chosen)
+        : health{{chosen.failures, chosen.first_pause, chosen.longest_pause}, std::random_device{}()},
+          links(static_cast<std::size_t>(chosen.connections)) {}
+
+    bool is_idle() const noexcept {
+      return std::all_of(links.begin(), links.end(), [](const link& one) { return one.load == 0; });
+    }
+
+    void ask(exchange& one, const redis_options& to) {
+      const std::size_t replies = one.replies;
+      link& by = choose(replies);
+      by.ask(one, to);
+      by.load.fetch_sub(replies, std::memory_order_relaxed);
+      if (one.ended == exchange::end::undialled && has_open())
+        next_dial = (breaker_clock::now() + to.first_pause).time_since_epoch().count();
+    }
+
+    // Of what was sent nothing is ever sent again.
+    bool may_repeat(const exchange& one) const noexcept {
+      if (one.ended == exchange::end::undialled) return one.error != errc::timeout && has_open();
+      return one.ended == exchange::end::unsent;
     }
 
     const unsigned process = forks_so_far();
-    std::mutex mutex{};
-    std::condition_variable given_back{};
-    std::vector<connection> all;
-    std::vector<connection*> free{};  // the last one is taken first: those at the front may go idle
+    breaker health;
+    std::vector<link> links;
     block* abandoned_before = nullptr;
-  };
-
-  // A connection for one user, for as long as the lease lives. Empty when there was none before the deadline.
-  class lease {
-   public:
-    lease(block& from, const deadline& until) : from_{from} {
-      std::unique_lock lock{from_.mutex};
-      const auto any = [this] { return !from_.free.empty(); };
-      if (!from_.given_back.wait_until(lock, until.at(), any)) return;
-      taken_ = from_.free.back();
-      from_.free.pop_back();
-    }
-    lease(const lease&) = delete;
-    lease& operator=(const lease&) = delete;
-    ~lease() {
-      if (taken_ == nullptr) return;
-      {
-        const std::lock_guard lock{from_.mutex};
-        from_.free.insert(taken_->is_open() ? from_.free.end() : from_.free.begin(), taken_);
-      }
-      from_.given_back.notify_one();
-    }
-
-    explicit operator bool() const noexcept { return taken_ != nullptr; }
-    connection* operator->() const noexcept { return taken_; }
 
    private:
-    block& from_;
-    connection* taken_ = nullptr;
+    bool has_open() const noexcept {
+      return std::any_of(links.begin(), links.end(), [](const link& one) { return one.is_open(); });
+    }
+
+    // One that is open and idle: the first such, so that the last may stay idle. Else one that is still to be dialled.
+    // Else the one with the fewest replies due.
+    link& choose(std::size_t replies) {
+      for (;;) {
+        link* closed = nullptr;
+        link* least = nullptr;
+        std::pair<bool, std::size_t> least_rank;
+        bool any_open = false;
+        for (link& one : links) {
+          std::size_t load = one.load.load(std::memory_order_relaxed);
+          const bool open = one.is_open();
+          any_open = any_open || open;
+          if (load == 0 && open && claim(one, replies)) return one;
+          if (load == 0 && !open) {
+            if (closed == nullptr) closed = &one;
+          } else if (const std::pair rank{!open || one.is_late(), load}; least == nullptr || rank < least_rank) {
+            least = &one;
+            least_rank = rank;
+          }
+        }
+        if (closed != nullptr && (!any_open || may_dial()) && claim(*closed, replies)) return *closed;
+        if (least == nullptr) continue;
+        least->load.fetch_add(replies, std::memory_order_relaxed);
+        return *least;
+      }
+    }
+
+    static bool claim(link& one, std::size_t replies) noexcept {
+      std::size_t none = 0;
+      return one.load.compare_exchange_strong(none, replies, std::memory_order_relaxed);
+    }
+
+    // Where the server takes no further connection, those that are open serve, and one is tried each pause.
+    bool may_dial() const noexcept {
+      const auto at = next_dial.load(std::memory_order_relaxed);
+      return at == 0 || breaker_clock::now().time_since_epoch().count() >= at;
+    }
+
+    std::atomic<breaker_clock::rep> next_dial{0};
   };
+
+  void note(breaker& health, const breaker::entry& in, std::error_code failed) const {
+    if (!failed) {
+      if (health.succeeded()) report(breaker_state::closed, {});
+    } else if (health.failed(in, static_cast<errc>(failed.value()), breaker_clock::now())) {
+      report(breaker_state::open, failed);
+    }
+  }
+
+  void report(breaker_state now, std::error_code why) const {
+    tell(options_.observer.breaker, breaker_change{address_, now, why});
+  }
 
   // This process' block. Several threads of a child may be the first at once: one of them wins.
   block& current() {
@@ -125,9 +200,9 @@ class pool {
     return *own;
   }
 
-  // Neither its mutex nor what its connections were in the middle of can be known, so it is never destroyed.
+  // Neither its mutexes nor what its connections were in the middle of can be known, so it is never destroyed.
   static void abandon(block& parents) noexcept {
-    for (connection& one : parents.all) one.close();
+    for (link& one : parents.links) one.close_copy();
     parents.abandoned_before = abandoned_.load();
     while (!abandoned_.compare_exchange_weak(parents.abandoned_before, &parents)) {
     }
@@ -135,7 +210,8 @@ class pool {
 
   static inline std::atomic<block*> abandoned_{nullptr};  // keeps them reachable: they are no leak
 
-  redis_options options_;
+  const redis_options options_;
+  const std::string address_;
   std::atomic<block*> block_{nullptr};
 };
 

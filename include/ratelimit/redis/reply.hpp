@@ -73,13 +73,22 @@ inline errc errc_of(std::string_view text) noexcept {
   if (is_one_of("BUSY")) return errc::busy;
   if (is_one_of("MOVED", "ASK", "CROSSSLOT", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN")) return errc::cluster;
   if (text.starts_with("ERR max number of clients")) return errc::too_many_clients;
+  // No EVALSHA before 2.6; and before 5 no script that writes after it has asked for the time.
+  if (text.starts_with("ERR unknown command") || text.find("after non deterministic commands") != text.npos)
+    return errc::unsupported_server;
   // A command that the ACL refuses to a script, and not to the client itself, is an ERR.
   if (text.starts_with("ERR The user executing the script can't") || text.starts_with("ERR ACL failure in script"))
     return errc::permission;
   return errc::script;
 }
 
-// The same for the handshake, where whatever has no kind of its own is about the credentials or the database.
+// True when the server cannot run anything just now, and will by itself: it ran nothing.
+inline bool is_passing(std::string_view text) noexcept {
+  const std::string_view word = text.substr(0, text.find(' '));
+  return word == "LOADING" || word == "BUSY" || word == "TRYAGAIN" || word == "CLUSTERDOWN" || word == "MASTERDOWN";
+}
+
+// errc_of for the handshake, where whatever has no kind of its own is about the credentials or the database.
 inline errc handshake_errc_of(std::string_view text) noexcept {
   const errc kind = errc_of(text);
   return kind == errc::script ? errc::permission : kind;

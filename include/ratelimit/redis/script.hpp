@@ -109,9 +109,21 @@ inline void append_group(std::string& out, std::span<const request> what, named_
   append_command(out, words);
 }
 
+// What an error reply says of asking again. In each case nothing was run.
+enum class again : std::uint8_t {
+  no,
+  by_source,  // NOSCRIPT: the server wants the source
+  later,      // a refusal that passes by itself
+};
+
+inline again again_after(std::string_view error) noexcept {
+  if (error.starts_with("NOSCRIPT")) return again::by_source;
+  return is_passing(error) ? again::later : again::no;
+}
+
 struct reading {
   outcome result{};
-  bool unknown_script = false;  // NOSCRIPT: nothing was run, the server wants the source
+  again ask = again::no;
 
   static reading failed(std::error_code why) { return {.result = {.error = why}}; }
   const std::error_code& error() const noexcept { return result.error; }
@@ -121,7 +133,7 @@ inline reading read_reply(const request& what, const redisReply& got) {
   const reading malformed = reading::failed(errc::protocol);
   if (is_error(got)) {
     const std::string_view text = text_of(got);
-    return {.result = {.error = errc_of(text)}, .unknown_script = text.starts_with("NOSCRIPT")};
+    return {.result = {.error = errc_of(text)}, .ask = again_after(text)};
   }
   if (what.op == operation::reset)
     return got.type == REDIS_REPLY_INTEGER ? reading{.result = {.allowed = true}} : malformed;
@@ -136,7 +148,7 @@ inline reading read_reply(const request& what, const redisReply& got) {
 
 struct group_reading {
   std::error_code failure{};
-  bool unknown_script = false;
+  again ask = again::no;
 
   static group_reading failed(std::error_code why) { return {.failure = why}; }
   const std::error_code& error() const noexcept { return failure; }
@@ -147,12 +159,12 @@ inline group_reading read_group(std::span<const request> what, const redisReply&
   if (what.size() == 1) {
     const reading one = read_reply(what.front(), got);
     out.front() = one.result;
-    return {.failure = one.error(), .unknown_script = one.unknown_script};
+    return {.failure = one.error(), .ask = one.ask};
   }
   group_reading made;
   if (is_error(got)) {
     const std::string_view text = text_of(got);
-    made = {.failure = errc_of(text), .unknown_script = text.starts_with("NOSCRIPT")};
+    made = {.failure = errc_of(text), .ask = again_after(text)};
   } else if (!holds_integers(got, 1 + 6 * what.size())) {
     made.failure = errc::protocol;
   }

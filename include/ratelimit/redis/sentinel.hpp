@@ -14,6 +14,7 @@
 
 #include <ratelimit/error.hpp>
 #include <ratelimit/failure.hpp>
+#include <ratelimit/redis/ask.hpp>
 #include <ratelimit/redis/batch.hpp>
 #include <ratelimit/redis/command.hpp>
 #include <ratelimit/redis/learned.hpp>
@@ -34,11 +35,11 @@ class sentinel {
 
   static bool can_join(std::span<const request>) noexcept { return true; }
 
-  void run(const batch& all, const deadline& until) {
+  void run_many(const batch& all, const deadline& until) {
     const auto find = [this](const known& old, const deadline& by) { return find_master(old, by); };
     std::vector<std::size_t> asked = all.all();
     named_by name = named_by::sha1;
-    pauses between;
+    pauses between{until};
     for (bool first = true;; first = false) {
       const auto [at, failed] = master_.current(until, find);
       if (!at) {
@@ -47,25 +48,19 @@ class sentinel {
         return;
       }
       const hearing heard = ask(*at->server, all, asked, {.name = name}, until);
-      const std::error_code broken = heard.broken;
-      const bool by_sha1 = name == named_by::sha1;
+      const sorted what = sort_refusals(heard.refusals, name);
       std::vector<std::size_t> again;
-      bool demoted = false;
-      for (const refusal& one : heard.refusals) {
-        const bool unknown = by_sha1 && is_unknown_script(one.text);
-        if (unknown) name = named_by::source;
-        if (is_no_master(one.text)) demoted = true;
-        if (unknown || is_no_master(one.text)) again.push_back(asked[one.index]);
-      }
-      if (broken == errc::refused) {
+      for (const std::size_t index : what.again) again.push_back(asked[index]);
+      if (heard.broken == errc::refused) {
         if (!master_.anew(at, until, find).known) return;
         again = std::move(asked);
-      } else if (broken) {
+      } else if (heard.broken) {
         master_.doubt();
       }
       if (again.empty()) return;
-      if (demoted && !master_.anew(at, until, find).known) master_.doubt();
-      if ((demoted || broken) && !between.wait(until)) return;
+      if (what.demoted && !master_.anew(at, until, find).known) master_.doubt();
+      if ((what.later || heard.broken) && !between.pause()) return;
+      if (what.unknown) name = named_by::source;
       asked = std::move(again);
     }
   }
@@ -78,10 +73,27 @@ class sentinel {
   using known = learned<master>::pointer;
   using news = learned<master>::news;
 
-  // READONLY: a replica, or a master demoted. MASTERDOWN: a replica that has lost its master.
-  static bool is_no_master(std::string_view text) noexcept {
-    const errc kind = errc_of(text);
-    return kind == errc::read_only || text.starts_with("MASTERDOWN");
+  // What refusals ask for, all of which ran nothing.
+  struct sorted {
+    std::vector<std::size_t> again{};
+    bool unknown = false;  // the script is wanted whole
+    bool later = false;    // it may go better after a pause
+    bool demoted = false;  // the server is no master
+  };
+
+  static sorted sort_refusals(const std::vector<refusal>& all, named_by name) {
+    sorted made;
+    for (const refusal& one : all) {
+      // READONLY: a replica, or a master demoted. MASTERDOWN: a replica that has lost its master.
+      const bool demoted = one.text.starts_with("READONLY") || one.text.starts_with("MASTERDOWN");
+      const bool unknown = name == named_by::sha1 && again_after(one.text) == again::by_source;
+      const bool later = demoted || again_after(one.text) == again::later;
+      if (unknown || later) made.again.push_back(one.index);
+      made.demoted = made.demoted || demoted;
+      made.unknown = made.unknown || unknown;
+      made.later = made.later || later;
+    }
+    return made;
   }
 
   news find_master(const known& old, const deadline& until) {
@@ -138,7 +150,7 @@ class sentinel {
     return {};
   }
 
-  // A user who may not ask for the ROLE learns it from READONLY.
+  // Where ROLE is not to be asked, for the user or for anybody, READONLY will tell.
   static std::error_code require_master(pool& server, const deadline& until) {
     std::string question;
     append_command(question, std::array<std::string_view, 1>{"ROLE"});
@@ -146,7 +158,7 @@ class sentinel {
     const std::error_code broken = server.call(question, 1, until, [&](const redisReply& got) -> std::error_code {
       if (is_error(got)) {
         const errc kind = errc_of(text_of(got));
-        if (kind != errc::permission && kind != errc::script) failed = kind;
+        if (kind != errc::permission && kind != errc::script && kind != errc::unsupported_server) failed = kind;
       } else if (got.type != REDIS_REPLY_ARRAY || got.elements == 0 || got.element[0]->type != REDIS_REPLY_STRING) {
         failed = errc::protocol;
       } else if (text_of(*got.element[0]) != "master") {

@@ -52,8 +52,8 @@ class socket {
     return ::recv(fd_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
   }
 
-  // An error means that not all of the bytes went out.
-  std::error_code send(std::string_view bytes, const deadline& until) {
+  // Takes off `bytes` what went out, which is not all of them when there is an error. Past the deadline it tries once.
+  std::error_code send(std::string_view& bytes, const deadline& until) {
     while (!bytes.empty()) {
       const ssize_t count = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
       if (count >= 0) {
