@@ -122,7 +122,9 @@ TEST_CASE("what URLs of clusters and sentinels mean") {
 
 TEST_CASE("URLs that are refused, and why") {
   const std::string at = "ratelimit: Redis URL: ";
-  const std::string scheme = " is not redis, redis+sentinel, redis+cluster or unix";
+  const std::string scheme = " is not unix or redis, rediss, the latter two also with +sentinel or +cluster";
+  const std::string no_tls =
+      at + "scheme: rediss needs a program that includes ratelimit/redis/tls.hpp and links OpenSSL";
   const std::string query =
       " is not known; db is, in unix URLs, and sentinel_username and sentinel_password, in redis+sentinel URLs";
   const std::string port =
@@ -136,7 +138,13 @@ TEST_CASE("URLs that are refused, and why") {
            {"localhost:6379", at + "it does not begin with redis:// or unix://"},
            {"redis:h", at + "it does not begin with redis:// or unix://"},
            {"http://h", at + "scheme: \"http\"" + scheme},
-           {"rediss://h", at + "scheme: \"rediss\"" + scheme},
+           {"redis+http://h", at + "scheme: \"redis+http\"" + scheme},
+           {"rediss+http://h", at + "scheme: \"rediss+http\"" + scheme},
+           {"redisss://h", at + "scheme: \"redisss\"" + scheme},
+           {"unix+cluster://h", at + "scheme: \"unix+cluster\"" + scheme},
+           {"rediss://h", no_tls},
+           {"rediss+cluster://h1,h2", no_tls},
+           {"rediss+sentinel://h1,h2/m", no_tls},
            {"redis+cluster://h1,", at + "host: it is empty"},
            {"redis+cluster://", at + "host: it is empty"},
            {"redis+cluster://h1,h2:0", port},

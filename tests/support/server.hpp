@@ -35,6 +35,7 @@ struct server_options {
   bool sentinel = false;              // a sentinel, which keeps what it learns in a file of its own
   std::string password{};             // of the default user; the observer logs in with it
   std::vector<std::string> config{};  // more arguments: {"--maxmemory", "1mb"}
+  std::vector<std::string> tls{};     // arguments of a TLS port too, 10,000 above the plain one; empty: there is none
 };
 
 // Not thread-safe, but for signals (freeze, thaw) and for other threads that talk to the server by themselves.
@@ -65,6 +66,7 @@ class server {
   const std::string& directory() const { return directory_; }
   std::string socket_path() const { return directory_ + "/socket"; }
   int port() const { return port_; }
+  int tls_port() const { return port_ + 10000; }
   pid_t pid() const { return pid_; }
 
   // Over the Unix socket; with the password where there is one.
@@ -200,6 +202,8 @@ class server {
                              "--dir", directory_, "--logfile", log_path(), "--save", "", "--appendonly", "no"});
     if (!options_.password.empty()) line.insert(line.end(), {"--requirepass", options_.password});
     line.insert(line.end(), options_.config.begin(), options_.config.end());
+    if (!options_.tls.empty()) line.insert(line.end(), {"--tls-port", std::to_string(tls_port())});
+    line.insert(line.end(), options_.tls.begin(), options_.tls.end());
     return line;
   }
 

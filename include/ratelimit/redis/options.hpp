@@ -11,6 +11,7 @@
 
 #include <ratelimit/observer.hpp>
 #include <ratelimit/redis/address.hpp>
+#include <ratelimit/redis/tls_engine.hpp>
 
 namespace ratelimit {
 
@@ -56,6 +57,10 @@ struct redis_options {
   // sentinel: as username and password, which are the master's, but for the sentinels.
   std::string sentinel_username{};
   std::string sentinel_password{};
+
+  // Encrypts every connection, the sentinels' too: make_tls() of redis/tls.hpp. Empty: plain text. Not for a Unix
+  // socket.
+  tls_context tls{};
 };
 
 namespace detail {
@@ -94,6 +99,7 @@ inline void require_valid(const redis_options& chosen) {
   const auto visible = [](char c) { return c > ' ' && c <= '~'; };
   const auto holds_nul = [](std::string_view text) { return text.find('\0') != std::string_view::npos; };
   if (chosen.unix_path.size() > max_unix_path) refuse_option("unix_path", chosen.unix_path, "is longer than 107 bytes");
+  if (!chosen.unix_path.empty() && chosen.tls) refuse_option("tls", "the value", "is not for a Unix socket");
   if (holds_nul(chosen.unix_path)) refuse_option("unix_path", "the value", "holds a NUL");
   if (chosen.mode == redis_mode::single && chosen.unix_path.empty()) require_valid_address({chosen.host, chosen.port});
   for (const redis_address& one : chosen.nodes) require_valid_address(one);

@@ -5,6 +5,7 @@
 //   redis+cluster://user:password@host:port,host:port
 //   redis+sentinel://user:password@host:port,host:port/master/database?sentinel_username=...&sentinel_password=...
 //       the hosts are the sentinels', port 26379 where it is left out; user and password are the master's
+//   rediss://, rediss+cluster:// and rediss+sentinel:// are the same over TLS, for programs that include redis/tls.hpp
 #pragma once
 
 #include <algorithm>
@@ -205,17 +206,26 @@ inline redis_options parse_redis_url(std::string_view url) {
   if (colon == std::string_view::npos) detail::refuse_url("it does not begin with redis:// or unix://");
   const std::string_view scheme = url.substr(0, colon);
   const std::string_view rest = url.substr(colon + 3);
+  const bool secure = scheme.starts_with("rediss");
+  const std::string_view plain = secure ? "redis" : scheme.substr(0, scheme.find('+'));
+  const std::string_view kind = scheme.substr(std::min(scheme.size(), secure ? 6 : plain.size()));
   redis_options out;
-  if (scheme == "redis") {
-    out = detail::single_url(rest);
-  } else if (scheme == "redis+sentinel") {
-    out = detail::sentinel_url(rest);
-  } else if (scheme == "redis+cluster") {
-    out = detail::cluster_url(rest);
-  } else if (scheme == "unix") {
+  if (scheme == "unix") {
     out = detail::unix_url(rest);
+  } else if (plain == "redis" && kind.empty()) {
+    out = detail::single_url(rest);
+  } else if (plain == "redis" && kind == "+sentinel") {
+    out = detail::sentinel_url(rest);
+  } else if (plain == "redis" && kind == "+cluster") {
+    out = detail::cluster_url(rest);
   } else {
-    detail::refuse_url("scheme: \"" + std::string{scheme} + "\" is not redis, redis+sentinel, redis+cluster or unix");
+    detail::refuse_url("scheme: \"" + std::string{scheme} +
+                       "\" is not unix or redis, rediss, the latter two also with +sentinel or +cluster");
+  }
+  if (secure) {
+    if (detail::default_tls == nullptr)
+      detail::refuse_url("scheme: rediss needs a program that includes ratelimit/redis/tls.hpp and links OpenSSL");
+    out.tls = detail::default_tls();
   }
   detail::require_valid(out);
   return out;
