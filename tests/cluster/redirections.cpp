@@ -122,15 +122,17 @@ TEST_CASE("after a MOVED one thread learns the map anew, not each of them") {
   nodes.tell({1, 1});
   nodes.answer_with(0, [&] { return bytes{"-MOVED " + slot_of_low + " " + nodes.to(1)}; });
   std::this_thread::sleep_for(150ms);  // longer than the pause between two lessons
+  std::atomic<int> wrong{0};
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i)
     threads.emplace_back([&] {
       for (int n = 0; n < 5; ++n) {
         const auto d = limiter.check(low);
-        if (d.error || d.used != 1) std::abort();
+        wrong += d.error || d.used != 1 ? 1 : 0;
       }
     });
   for (auto& one : threads) one.join();
+  CHECK(wrong == 0);
   CHECK(nodes.count(1, "EVALSHA") == 40);
   CHECK(nodes.count(0, "EVALSHA") <= 9);
   CHECK(nodes.count(0, "CLUSTER") + nodes.count(1, "CLUSTER") == 2);

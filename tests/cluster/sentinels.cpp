@@ -1,4 +1,7 @@
 // A master that sentinels name: by fake ones, and real ones through failovers.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -266,6 +269,36 @@ TEST_CASE("a sentinel that never answers leaves the others their share of the ti
                          "/themaster"};
   check_taken(limiter_on(store, 300ms).check("a"));
   CHECK(silent.commands() == words{"SENTINEL"});
+}
+
+TEST_CASE("a forked child finds its own way, also when its parent was just asking") {
+  std::atomic<bool> silent{true};
+  fake_server server{master(), support::listens::on_tcp};
+  fake_server sentinel{[&](const words&) -> bytes { return silent ? std::string{} : master_at(server); },
+                       support::listens::on_tcp};
+  ratelimit::redis store{"redis+sentinel://127.0.0.1:" + std::to_string(sentinel.port()) + "/themaster"};
+  const window limiter = limiter_on(store, 600ms);
+  ratelimit::decision told;
+  std::thread asking{[&] { told = limiter.check("a"); }};
+  support::wait_until([&] { return !sentinel.commands().empty(); });
+  const auto child = [&] {
+    const pid_t pid = ::fork();
+    if (pid == 0) ::_exit(limiter_on(store).check("a").counted() ? 0 : 1);
+    int status = -1;
+    ::waitpid(pid, &status, 0);
+    return status;
+  };
+  silent = false;
+  CHECK(child() == 0);
+  CHECK(count(sentinel, "SENTINEL") == 2);
+  asking.join();
+  check_uncounted(told, errc::timeout);
+  let_pause_pass();
+  check_taken(limiter.check("a"));
+  // And when its parent has a master and connections.
+  CHECK(child() == 0);
+  check_taken(limiter.check("a"));
+  CHECK(server.connections() == 3);
 }
 
 TEST_CASE("real sentinels: one after the other goes, and only without any nothing new is learned") {
