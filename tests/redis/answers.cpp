@@ -29,7 +29,7 @@ using support::fake_server;
 using support::words;
 
 // One unit taken of a fixed window that began at 0.
-const std::string taken = "*5\r\n:1\r\n:5\r\n:0\r\n:0\r\n:1\r\n";
+const std::string taken = "*5\r\n:3\r\n:5\r\n:0\r\n:0\r\n:1\r\n";
 
 ratelimit::fixed_window<ratelimit::redis> limiter_on(ratelimit::redis& store, fail mode = fail::open,
                                                      std::chrono::microseconds deadline = 5s) {
@@ -67,9 +67,9 @@ void check_taken(const ratelimit::decision& d) {
 TEST_CASE("a malformed answer is told as such, and its connection is never used again") {
   for (const std::string& text : std::vector<std::string>{
            "$1\r\n1\r\n", "+OK\r\n", ":1\r\n", "$-1\r\n", "*-1\r\n", "*0\r\n",  //
-           "*4\r\n:1\r\n:5\r\n:0\r\n:0\r\n",                                    // short
-           "*6\r\n:1\r\n:5\r\n:0\r\n:0\r\n:1\r\n:0\r\n",                        // long
-           "*5\r\n:1\r\n:5\r\n:0\r\n:0\r\n$1\r\n1\r\n",                         // a string for a number
+           "*4\r\n:3\r\n:5\r\n:0\r\n:0\r\n",                                    // short
+           "*6\r\n:3\r\n:5\r\n:0\r\n:0\r\n:1\r\n:0\r\n",                        // long
+           "*5\r\n:3\r\n:5\r\n:0\r\n:0\r\n$1\r\n1\r\n",                         // a string for a number
            ",1.5\r\n", "_\r\n", "#t\r\n",                                       // RESP3
            "HTTP/1.1 400 Bad Request\r\n\r\n",                                  //
            std::string{"\0\0\0\0", 4},                                          //
@@ -93,13 +93,11 @@ TEST_CASE("a malformed answer is told as such, and its connection is never used 
 TEST_CASE("a refusal is told as such, sent once, and keeps the connection") {
   for (const auto& [text, why] : std::vector<std::pair<std::string, errc>>{
            {"-OOM command not allowed when used memory > 'maxmemory'.\r\n", errc::out_of_memory},
-           {"-LOADING Redis is loading the dataset in memory\r\n", errc::loading},
-           {"-BUSY Redis is busy running a script.\r\n", errc::busy},
            {"-READONLY You can't write against a read only replica.\r\n", errc::read_only},
            {"-CROSSSLOT Keys in request don't hash to the same slot\r\n", errc::cluster},
-           {"-MASTERDOWN Link with MASTER is down\r\n", errc::cluster},
            {"-NOPERM this user has no permissions to run the 'evalsha' command\r\n", errc::permission},
            {"-ERR something else\r\n", errc::script},
+           {"-ERR unknown command `EVALSHA`, with args beginning with: `2f`, \r\n", errc::unsupported_server},
        }) {
     CAPTURE(text);
     std::atomic<int> asked{0};
@@ -110,6 +108,35 @@ TEST_CASE("a refusal is told as such, sent once, and keeps the connection") {
     check_taken(limiter_on(store).check("a"));
     CHECK(server.connections() == 1);
     CHECK(server.commands() == words{"EVALSHA", "EVALSHA", "EVALSHA"});
+  }
+}
+
+TEST_CASE("a refusal that passes by itself is waited out on the same connection, a few times") {
+  for (const auto& [text, why] : std::vector<std::pair<std::string, errc>>{
+           {"-LOADING Redis is loading the dataset in memory\r\n", errc::loading},
+           {"-BUSY Redis is busy running a script.\r\n", errc::busy},
+           {"-MASTERDOWN Link with MASTER is down\r\n", errc::cluster},
+           {"-CLUSTERDOWN The cluster is down\r\n", errc::cluster},
+           {"-TRYAGAIN Multiple keys request during rehashing of slot\r\n", errc::cluster},
+       }) {
+    CAPTURE(text);
+    std::atomic<int> refusals{3};
+    fake_server server{[&, refusal = text](const words&) -> bytes { return --refusals >= 0 ? refusal : taken; }};
+    ratelimit::redis store{one_connection_to(server)};
+    check_taken(limiter_on(store).check("a"));
+    CHECK(server.commands() == words{"EVALSHA", "EVALSHA", "EVALSHA", "EVALSHA"});
+
+    refusals = 4;
+    check_uncounted(limiter_on(store).check("a"), source::failed_open, why);
+    CHECK(server.commands().size() == 8);
+    check_taken(limiter_on(store).check("a"));
+
+    // Each call of a pipeline for itself.
+    refusals = 2;
+    for (const auto& d : limiter_on(store).check_many(std::vector<ratelimit::call>{{"a"}, {"b"}, {"c"}}))
+      check_taken(d);
+    CHECK(server.commands().size() == 9 + 3 + 2);
+    CHECK(server.connections() == 1);
   }
 }
 
@@ -169,7 +196,7 @@ TEST_CASE("a connection closed after the answer is replaced, unnoticed by the ne
 }
 
 TEST_CASE("no answer reaches the wrong check: late ones and surplus ones go with their connection") {
-  const std::string other = "*5\r\n:0\r\n:7\r\n:0\r\n:0\r\n:10\r\n";
+  const std::string other = "*5\r\n:2\r\n:7\r\n:0\r\n:0\r\n:10\r\n";
   std::atomic<int> asked{0};
   SECTION("a surplus answer") {
     fake_server server{[&](const words&) -> bytes { return ++asked == 1 ? taken + other : taken; }};

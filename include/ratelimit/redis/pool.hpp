@@ -115,7 +115,7 @@ class pool {
       by.ask(one, to);
       by.load.fetch_sub(replies, std::memory_order_relaxed);
       if (one.ended == exchange::end::undialled && has_open())
-        next_dial = (breaker_clock::now() + to.first_pause).time_since_epoch().count();
+        next_dial_ = (breaker_clock::now() + to.first_pause).time_since_epoch().count();
     }
 
     // Of what was sent nothing is ever sent again.
@@ -134,31 +134,29 @@ class pool {
       return std::any_of(links.begin(), links.end(), [](const link& one) { return one.is_open(); });
     }
 
-    // One that is open and idle: the first such, so that the last may stay idle. Else one that is still to be dialled.
-    // Else the one with the fewest replies due.
+    // The first two share what there is, an idle one first; the next is used when each before it has `enough` due. A
+    // server runs one command at a time: two connections keep it busy, one being served while the other is read from,
+    // and the more commands come in one piece, the less each costs both sides.
     link& choose(std::size_t replies) {
-      for (;;) {
-        link* closed = nullptr;
-        link* least = nullptr;
-        std::pair<bool, std::size_t> least_rank;
-        bool any_open = false;
-        for (link& one : links) {
-          std::size_t load = one.load.load(std::memory_order_relaxed);
-          const bool open = one.is_open();
-          any_open = any_open || open;
-          if (load == 0 && open && claim(one, replies)) return one;
-          if (load == 0 && !open) {
-            if (closed == nullptr) closed = &one;
-          } else if (const std::pair rank{!open || one.is_late(), load}; least == nullptr || rank < least_rank) {
-            least = &one;
-            least_rank = rank;
-          }
-        }
-        if (closed != nullptr && (!any_open || may_dial()) && claim(*closed, replies)) return *closed;
-        if (least == nullptr) continue;
-        least->load.fetch_add(replies, std::memory_order_relaxed);
-        return *least;
+      constexpr std::size_t shared = 2, enough = 16;
+      for (std::size_t at = 0; at < std::min(shared, links.size()); ++at)
+        if (links[at].is_open() && claim(links[at], replies)) return links[at];
+      link* least = nullptr;
+      std::pair<bool, std::size_t> least_rank;
+      for (std::size_t at = 0; at < links.size(); ++at) {
+        if (at >= shared && least_rank < std::pair{false, enough}) break;
+        link& one = links[at];
+        const std::size_t load = one.load.load(std::memory_order_relaxed);
+        const bool open = one.is_open();
+        if (load == 0 && (open || may_dial()) && claim(one, replies)) return one;
+        // One that is late, or being dialled, comes after all the others.
+        const std::pair rank{!open || one.is_late(), load};
+        if (least != nullptr && rank >= least_rank) continue;
+        least = &one;
+        least_rank = rank;
       }
+      least->load.fetch_add(replies, std::memory_order_relaxed);
+      return *least;
     }
 
     static bool claim(link& one, std::size_t replies) noexcept {
@@ -168,11 +166,11 @@ class pool {
 
     // Where the server takes no further connection, those that are open serve, and one is tried each pause.
     bool may_dial() const noexcept {
-      const auto at = next_dial.load(std::memory_order_relaxed);
-      return at == 0 || breaker_clock::now().time_since_epoch().count() >= at;
+      const auto at = next_dial_.load(std::memory_order_relaxed);
+      return at == 0 || !has_open() || breaker_clock::now().time_since_epoch().count() >= at;
     }
 
-    std::atomic<breaker_clock::rep> next_dial{0};
+    std::atomic<breaker_clock::rep> next_dial_{0};
   };
 
   void note(breaker& health, const breaker::entry& in, std::error_code failed) const {
