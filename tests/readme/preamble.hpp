@@ -14,6 +14,6 @@ inline std::string_view identity, region, peer, forwarded_for;
 struct response_of_any_framework {
   int status = 200;
   void set_header(const std::string&, const std::string&) {}
-  void set_content(const std::string&, const char*) {}
+  void set_content(const std::string&, const std::string&) {}
 };
 inline response_of_any_framework response;
