@@ -22,11 +22,17 @@ std::ptrdiff_t inprocess::bytes_in_use() noexcept {
 }
 
 // The other forms of new and delete call these, but for those with an alignment, which stay as they are.
-void* operator new(std::size_t size) {
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
   void* const got = std::malloc(size == 0 ? 1 : size);
-  if (got == nullptr) throw std::bad_alloc{};
+  if (got == nullptr) return got;
   ++made;
   in_use += static_cast<std::ptrdiff_t>(::malloc_usable_size(got));
+  return got;
+}
+
+void* operator new(std::size_t size) {
+  void* const got = operator new(size, std::nothrow);
+  if (got == nullptr) throw std::bad_alloc{};
   return got;
 }
 

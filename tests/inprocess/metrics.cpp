@@ -418,7 +418,7 @@ TEST_CASE("A breaker is shown in the state it came to last", "[inprocess]") {
 
 TEST_CASE("A malformed answer is an error of class protocol, counted at each call", "[inprocess]") {
   for (const char* const reply : {"+OK\r\n", "$5\r\nhello\r\n", ":1\r\n", "$-1\r\n", "*-1\r\n", "*1\r\n:1\r\n",
-                                  "*3\r\n:1\r\n:2\r\n:3\r\n", "*2\r\n$1\r\n1\r\n$1\r\n1\r\n", ",1.5\r\n"}) {
+                                  "*3\r\n:1\r\n:2\r\n+x\r\n", "*2\r\n$1\r\n1\r\n$1\r\n1\r\n", ",1.5\r\n"}) {
     INFO(reply);
     support::fake_server server{[&](const support::words&) { return support::bytes{reply}; }};
     ratelimit::redis store{server.url()};
@@ -484,4 +484,34 @@ TEST_CASE("A total outage is seen in the metrics", "[inprocess]") {
   CHECK(decided(metrics, "allowed", "local", "refused") == 2);
   CHECK(decided(metrics, "denied", "local", "refused") == 98);
   CHECK(exposition{metrics.text()}.total(decisions) == 300);
+}
+
+TEST_CASE("The store's breaker is seen in the metrics", "[inprocess]") {
+  support::server server;
+  const ratelimit::metrics metrics;
+  ratelimit::redis store{asks_again_soon(server, metrics)};
+  const auto limiter = log(store, metrics, fail::open);
+  const std::string address = server.socket_path();
+  const auto state = [&](const std::string& name) {
+    return exposition{metrics.text()}.count("ratelimit_breaker_state", {{"address", address}, {"state", name}});
+  };
+  const auto changes = [&](const std::string& name, const std::string& error) {
+    return exposition{metrics.text()}.count("ratelimit_breaker_changes_total",
+                                            {{"address", address}, {"state", name}, {"error", error}});
+  };
+  limiter.check("client", "eu");
+  CHECK(exposition{metrics.text()}.total("ratelimit_breaker_changes_total") == 0);
+  server.kill();
+  for (int i = 0; i < 5; ++i) limiter.check("client", "eu");
+  CHECK(state("open") == 1);
+  CHECK(state("closed") == 0);
+  CHECK(changes("open", "refused") == 1);
+  server.start();
+  std::this_thread::sleep_for(probe_pause);
+  CHECK(limiter.check("client", "eu").from == source::redis);
+  CHECK(state("open") == 0);
+  CHECK(state("half_open") == 0);
+  CHECK(state("closed") == 1);
+  CHECK(changes("half_open", "none") == 1);
+  CHECK(changes("closed", "none") == 1);
 }

@@ -1,6 +1,7 @@
 // Stores that do what a test needs: fail, or let something happen in the middle of a call.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <system_error>
 #include <utility>
@@ -42,5 +43,15 @@ struct failing_store {
     return seen;
   }
 };
+
+// A store that asks again soon after an outage.
+inline constexpr std::chrono::milliseconds probe_pause{20};
+
+inline ratelimit::redis_options asks_again_soon(const support::server& server, ratelimit::observer observer = {}) {
+  return {.unix_path = server.socket_path(),
+          .first_pause = probe_pause,
+          .longest_pause = probe_pause,
+          .observer = std::move(observer)};
+}
 
 }  // namespace inprocess
