@@ -256,6 +256,7 @@ class memory {
     std::sort(order.begin(), order.end());
     order.erase(std::unique(order.begin(), order.end()), order.end());
     std::vector<std::unique_lock<std::mutex>> locks;
+    locks.reserve(order.size());
     for (shard* s : order) locks.emplace_back(s->mutex);
 
     const std::int64_t now = time_of(what.front());

@@ -266,7 +266,7 @@ TEST_CASE("One name, four algorithms: four series", "[inprocess]") {
 
 TEST_CASE("100,000 identities make no more series than 10", "[inprocess]") {
   const auto scrape_after = [](int identities) {
-    failing_store store;
+    failing_store store{ratelimit::memory{{.entries = 1000}}};
     const ratelimit::metrics metrics;
     const std::vector limits{log(store, metrics, fail::open, "one"), log(store, metrics, fail::local, "two"),
                              log(store, metrics, fail::closed, "three")};

@@ -93,13 +93,11 @@ TEST_CASE("a malformed answer is told as such, and its connection is never used 
 TEST_CASE("a refusal is told as such, sent once, and keeps the connection") {
   for (const auto& [text, why] : std::vector<std::pair<std::string, errc>>{
            {"-OOM command not allowed when used memory > 'maxmemory'.\r\n", errc::out_of_memory},
-           {"-LOADING Redis is loading the dataset in memory\r\n", errc::loading},
-           {"-BUSY Redis is busy running a script.\r\n", errc::busy},
            {"-READONLY You can't write against a read only replica.\r\n", errc::read_only},
            {"-CROSSSLOT Keys in request don't hash to the same slot\r\n", errc::cluster},
-           {"-MASTERDOWN Link with MASTER is down\r\n", errc::cluster},
            {"-NOPERM this user has no permissions to run the 'evalsha' command\r\n", errc::permission},
            {"-ERR something else\r\n", errc::script},
+           {"-ERR unknown command `EVALSHA`, with args beginning with: `2f`, \r\n", errc::unsupported_server},
        }) {
     CAPTURE(text);
     std::atomic<int> asked{0};
@@ -110,6 +108,35 @@ TEST_CASE("a refusal is told as such, sent once, and keeps the connection") {
     check_taken(limiter_on(store).check("a"));
     CHECK(server.connections() == 1);
     CHECK(server.commands() == words{"EVALSHA", "EVALSHA", "EVALSHA"});
+  }
+}
+
+TEST_CASE("a refusal that passes by itself is waited out on the same connection, a few times") {
+  for (const auto& [text, why] : std::vector<std::pair<std::string, errc>>{
+           {"-LOADING Redis is loading the dataset in memory\r\n", errc::loading},
+           {"-BUSY Redis is busy running a script.\r\n", errc::busy},
+           {"-MASTERDOWN Link with MASTER is down\r\n", errc::cluster},
+           {"-CLUSTERDOWN The cluster is down\r\n", errc::cluster},
+           {"-TRYAGAIN Multiple keys request during rehashing of slot\r\n", errc::cluster},
+       }) {
+    CAPTURE(text);
+    std::atomic<int> refusals{3};
+    fake_server server{[&, refusal = text](const words&) -> bytes { return --refusals >= 0 ? refusal : taken; }};
+    ratelimit::redis store{one_connection_to(server)};
+    check_taken(limiter_on(store).check("a"));
+    CHECK(server.commands() == words{"EVALSHA", "EVALSHA", "EVALSHA", "EVALSHA"});
+
+    refusals = 4;
+    check_uncounted(limiter_on(store).check("a"), source::failed_open, why);
+    CHECK(server.commands().size() == 8);
+    check_taken(limiter_on(store).check("a"));
+
+    // Each call of a pipeline for itself.
+    refusals = 2;
+    for (const auto& d : limiter_on(store).check_many(std::vector<ratelimit::call>{{"a"}, {"b"}, {"c"}}))
+      check_taken(d);
+    CHECK(server.commands().size() == 9 + 3 + 2);
+    CHECK(server.connections() == 1);
   }
 }
 

@@ -55,6 +55,7 @@ class pool {
   // `read` may run on another thread that calls here, while this one waits, and with a lock held: it only reads.
   template <class Read>
   std::error_code call(std::string_view commands, std::size_t replies, const deadline& until, Read read) {
+    if (replies == 0) return {};
     if (until.passed()) return errc::timeout;
     block& own = current();
     const breaker::entry in = own.health.enter(breaker_clock::now);
@@ -94,8 +95,7 @@ class pool {
       } catch (...) {
         to.thrown = std::current_exception();
       }
-      if (error && (error == errc::protocol || error == errc::too_many_clients || error == errc::loading))
-        to.out_of_service = error;
+      if (error && (error == errc::protocol || error == errc::loading)) to.out_of_service = error;
       return error;
     }
   };
@@ -114,13 +114,13 @@ class pool {
       link& by = choose(replies);
       by.ask(one, to);
       by.load.fetch_sub(replies, std::memory_order_relaxed);
-      if (one.ended == exchange::end::undialled && has_open())
-        next_dial = (breaker_clock::now() + to.first_pause).time_since_epoch().count();
+      if (found_no_room(one) && has_open())
+        next_dial_ = (breaker_clock::now() + to.first_pause).time_since_epoch().count();
     }
 
     // Of what was sent nothing is ever sent again.
     bool may_repeat(const exchange& one) const noexcept {
-      if (one.ended == exchange::end::undialled) return one.error != errc::timeout && has_open();
+      if (found_no_room(one)) return one.error != errc::timeout && has_open();
       return one.ended == exchange::end::unsent;
     }
 
@@ -130,35 +130,38 @@ class pool {
     block* abandoned_before = nullptr;
 
    private:
+    // True when a connection more could not be had: those that there are may still serve.
+    static bool found_no_room(const exchange& one) noexcept {
+      return one.ended == exchange::end::undialled || one.error == errc::too_many_clients;
+    }
+
     bool has_open() const noexcept {
       return std::any_of(links.begin(), links.end(), [](const link& one) { return one.is_open(); });
     }
 
-    // One that is open and idle: the first such, so that the last may stay idle. Else one that is still to be dialled.
-    // Else the one with the fewest replies due.
+    // The first two share what there is, an idle one first; the next is used when each before it has `enough` due. A
+    // server runs one command at a time: two connections keep it busy, one being served while the other is read from,
+    // and the more commands come in one piece, the less each costs both sides.
     link& choose(std::size_t replies) {
-      for (;;) {
-        link* closed = nullptr;
-        link* least = nullptr;
-        std::pair<bool, std::size_t> least_rank;
-        bool any_open = false;
-        for (link& one : links) {
-          std::size_t load = one.load.load(std::memory_order_relaxed);
-          const bool open = one.is_open();
-          any_open = any_open || open;
-          if (load == 0 && open && claim(one, replies)) return one;
-          if (load == 0 && !open) {
-            if (closed == nullptr) closed = &one;
-          } else if (const std::pair rank{!open || one.is_late(), load}; least == nullptr || rank < least_rank) {
-            least = &one;
-            least_rank = rank;
-          }
-        }
-        if (closed != nullptr && (!any_open || may_dial()) && claim(*closed, replies)) return *closed;
-        if (least == nullptr) continue;
-        least->load.fetch_add(replies, std::memory_order_relaxed);
-        return *least;
+      constexpr std::size_t shared = 2, enough = 16;
+      for (std::size_t at = 0; at < std::min(shared, links.size()); ++at)
+        if (links[at].is_open() && claim(links[at], replies)) return links[at];
+      link* least = nullptr;
+      std::pair<bool, std::size_t> least_rank;
+      for (std::size_t at = 0; at < links.size(); ++at) {
+        if (at >= shared && least_rank < std::pair{false, enough}) break;
+        link& one = links[at];
+        const std::size_t load = one.load.load(std::memory_order_relaxed);
+        const bool open = one.is_open();
+        if (load == 0 && (open || may_dial()) && claim(one, replies)) return one;
+        // One that is late, or being dialled, comes after all the others.
+        const std::pair rank{!open || one.is_late(), load};
+        if (least != nullptr && rank >= least_rank) continue;
+        least = &one;
+        least_rank = rank;
       }
+      least->load.fetch_add(replies, std::memory_order_relaxed);
+      return *least;
     }
 
     static bool claim(link& one, std::size_t replies) noexcept {
@@ -168,11 +171,11 @@ class pool {
 
     // Where the server takes no further connection, those that are open serve, and one is tried each pause.
     bool may_dial() const noexcept {
-      const auto at = next_dial.load(std::memory_order_relaxed);
-      return at == 0 || breaker_clock::now().time_since_epoch().count() >= at;
+      const auto at = next_dial_.load(std::memory_order_relaxed);
+      return at == 0 || !has_open() || breaker_clock::now().time_since_epoch().count() >= at;
     }
 
-    std::atomic<breaker_clock::rep> next_dial{0};
+    std::atomic<breaker_clock::rep> next_dial_{0};
   };
 
   void note(breaker& health, const breaker::entry& in, std::error_code failed) const {
