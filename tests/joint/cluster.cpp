@@ -53,7 +53,8 @@ TEST_CASE("the key of a call's id lies in the slot of its limit, whatever the sc
     with_each(b, "ids", 1000, 24h, {.by = by}, [&](const auto& limit) {
       for (const std::string& identity : {std::string{"client"}, std::string{"{a}b"}, std::string{"}"}}) {
         recipes::monitor monitor{b.server};
-        const call c{.identity = identity, .region = "eu", .request_id = "{r}1:" + identity};
+        const std::string id = "{r}1:" + identity;
+        const call c{.identity = identity, .region = "eu", .request_id = id};
         const decision first = limit.check(c);
         CHECK(first.from == source::redis);
         CHECK(limit.check(c).used == first.used);

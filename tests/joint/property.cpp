@@ -297,7 +297,8 @@ class joint_reference {
       a.retry = std::max(a.retry.value_or(0), held);
     }
     a.remaining = 0;
-    a.reset = std::max(a.reset, held);
+    // The end of the block brings back what was left before it.
+    a.reset = a.used < limit.numbers.limit ? held : std::max(a.reset, held);
     return a;
   }
 

@@ -152,11 +152,9 @@ void refuse_at(Backend& b, std::size_t binding) {
       CHECK(left <= before[i].lifetime.number);
       CHECK(left > 0);
       if (keys[i].find(":log:") == std::string::npos) continue;
-      const support::reply members = b.server.command({"ZRANGE", keys[i], "0", "-1", "WITHSCORES"});
-      std::vector<std::string> texts;
-      for (const support::reply& one : members.items) texts.push_back(one.text);
-      CHECK(texts ==
-            std::vector<std::string>{"0000000000000000", "1700006400000000", "0000000000000001", "1700006400000000"});
+      // Two members, both of midnight.
+      CHECK(b.server.command({"ZCARD", keys[i]}).number == 2);
+      CHECK(b.server.command({"ZCOUNT", keys[i], "1700006400000000", "1700006400000000"}).number == 2);
     }
     CHECK(b.server.command({"DBSIZE"}).number == 3);
   }
