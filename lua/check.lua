@@ -1,46 +1,52 @@
--- One limit, one call. Follows the algorithm's own file, which defines look, take, refund, block and lifetime.
+-- One limit, one call. An algorithm's file has three parts, which lua/embed.cmake puts in here: look (what there is, and
+-- whether the call fits), take (count it), and seldom (functions for what is seldom asked).
 --
 -- KEYS[1]  the limit's key
 -- KEYS[2]  only for a call with an id: where that id is remembered; a refund forgets it
--- ARGV     op ("take", "peek", "refund" or "block"), now (microseconds since the epoch; "" for the server's own TIME),
---          cost (units, at least 1; for "block" its length in microseconds), limit (units), window (microseconds),
---          refill (token bucket only, else 0), taken (refund: when the units were taken; "" when that is not known),
---          span (microseconds an id is remembered for; "" without KEYS[2])
--- reply    {allowed (1 or 0), now, when a block ends (0: none), and up to four numbers of the state after the call: see
---          the algorithm's file}
-local key, op, now, cost = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local limit, window, refill = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-if not now then
-  local time = redis.call('TIME')
-  now = time[1] * 1000000 + time[2]
+-- ARGV     now (now.lua), limit (units), window (microseconds), refill (token bucket only, else ""), cost (units, 1 when
+--          left out; for "block" its length in microseconds), op ("take" when left out or "", "peek", "refund" or
+--          "block"), taken (refund: when the units were taken; "" when that is not known), memory (microseconds an id is
+--          remembered for). What has its default is left out from the end.
+-- reply    {1 (allowed) or 0, the numbers of the state after the call: see the algorithm's file}; or, where the server's
+--          time or a block is to be told, {3 or 2, now, when a block ends (0: none), the same numbers}
+local args = ARGV
+local key, limit, span, refill, cost, op = KEYS[1], args[2] + 0, args[3], args[4], args[5], args[6]
+local window = span + 0 -- `span` is the same as text
+cost = cost and cost + 0 or 1
+op = op and op ~= '' and op or 'take'
+
+local id, again = KEYS[2], false
+if id and op == 'take' then
+  local first = redis.call('GET', id)
+  again = first and now < first + args[8]
 end
 
-local again = false
-if KEYS[2] and op == 'take' then
-  local first = redis.call('GET', KEYS[2])
-  again = first and now < first + ARGV[8]
-end
-
-local fits, blocked, a, b, c, d, e, f = look(key, op, now, cost, limit, window, refill)
+@look@
 if again then
   fits = true -- counted before, and the answer is that of then
-elseif op == 'take' then
-  if fits then
-    a, b, c, d = take(key, now, cost, limit, window, refill, blocked, a, b, c, d, e, f)
-    if KEYS[2] then
-      redis.call('SET', KEYS[2], string.format('%.0f', now), 'PX', math.ceil(ARGV[8] / 1000))
-    end
-  elseif redis.call('PTTL', key) == -1 then
+elseif op == 'take' and fits then
+@take@
+  blocked = nil -- it is over
+  if id then
+    redis.call('SET', id, stamp, 'PX', math.ceil(args[8] / 1000))
+  end
+elseif op ~= 'peek' and (op ~= 'take' or redis.call('PTTL', key) == -1) then
+@seldom@
+  if op == 'take' then
     -- Somebody removed the lifetime: a client that never comes back must not stay for ever.
-    redis.call('PEXPIRE', key, lifetime(now, limit, window, refill, blocked, a, b, c, d))
+    redis.call('PEXPIRE', key, lifetime())
+  elseif op == 'refund' then
+    refund(tonumber(args[7]))
+    if id then
+      redis.call('DEL', id)
+    end
+  else
+    blocked = math.max(now + cost, blocked or now)
+    block()
   end
-elseif op == 'refund' then
-  a, b, c, d = refund(key, now, cost, limit, window, refill, blocked, tonumber(ARGV[7]), a, b, c, d, e, f)
-  if KEYS[2] then
-    redis.call('DEL', KEYS[2])
-  end
-elseif op == 'block' then
-  blocked = math.max(now + cost, blocked or now)
-  a, b, c, d = block(key, now, limit, window, refill, blocked, a, b, c, d, e, f)
 end
-return {fits and 1 or 0, now, blocked or 0, a, b, c, d}
+
+if blocked or args[1] == '' then
+  return {fits and 3 or 2, now, blocked or 0, @state@}
+end
+return {fits and 1 or 0, @state@}

@@ -1,9 +1,9 @@
 -- Writes a limit's whole state and its lifetime (ms) in one step, or deletes a state that says nothing. A block is the
 -- last eight bytes of the value: a little-endian double, the time it ends (microseconds). It goes with the next call that
 -- is counted.
-local function keep(key, now, blocked, value, life)
+local function keep(value, life)
   if blocked then
-    value, life = value .. struct.pack('<d', blocked), math.max(life, math.ceil((blocked - now) / 1000))
+    value = value .. struct.pack('<d', blocked)
   end
   if life > 0 then
     redis.call('SET', key, value, 'PX', life)

@@ -3,64 +3,55 @@
 --
 -- KEYS[1]  a string of three little-endian doubles: the current window's start (microseconds), the units taken in it,
 --          the units taken in the window before; and a block (keep.lua)
--- reply    start, current, previous
-local function look(key, _, now, cost, limit, window)
-  local start = now - now % window
-  local stored = redis.call('GET', key)
-  if not stored then
-    return cost <= limit, nil, start, 0, 0
-  end
-  local first, current, previous, rest = struct.unpack('<ddd', stored)
-  local blocked = rest <= #stored and struct.unpack('<d', stored, rest)
-  first = first - first % window
-  if current + previous == 0 then
-    first = start
-  end
-  if first >= start then
-    start = first
-  elseif start - first == window then
-    current, previous = 0, current
-  else
-    current, previous = 0, 0
-  end
-  local elapsed = math.max(now, start) - start
-  local weighted = mul_div(previous, window - elapsed, window)
-  return cost <= limit - current - weighted and not (blocked and now < blocked), blocked, start, current, previous
-end
+-- state    start, current, previous
 
--- To the end of the next window: until then the current one still weighs.
-local function lifetime(now, _, window, _, blocked, start, current, previous)
+-- @look
+local start, current, previous, blocked = now - now % window, 0, 0, nil
+local stored = redis.call('GET', key)
+if stored then
+  local first, counted, before, rest = struct.unpack('<ddd', stored)
+  blocked = rest <= #stored and struct.unpack('<d', stored, rest) or nil
+  first = first - first % window
+  if counted + before > 0 and first >= start then
+    start, current, previous = first, counted, before
+  elseif start - first == window then
+    previous = counted
+  end
+end
+local used = current
+if previous > 0 then
+  used = used + mul_div(previous, now > start and window - (now - start) or window, window)
+end
+local fits = cost <= limit - used and not (blocked and now < blocked)
+
+-- @take
+current = current + cost
+-- to the end of the next window: until then the current one still weighs
+local life = 2 * window + (start > now and 0 or start - now)
+redis.call('SET', key, struct.pack('<ddd', start, current, previous), 'PX', (life + -life % 1000) / 1000)
+
+-- @seldom
+local function lifetime()
   local life = current + previous > 0 and math.min(start + 2 * window - now, 2 * window) or 0
   return math.ceil(math.max(life, blocked and blocked - now or 0) / 1000)
 end
 
-local function store(key, now, window, blocked, start, current, previous)
-  keep(key, now, blocked, struct.pack('<ddd', start, current, previous),
-    lifetime(now, nil, window, nil, nil, start, current, previous))
-  return start, current, previous
+@keep@
+local function block()
+  keep(struct.pack('<ddd', start, current, previous), lifetime())
 end
 
-local function take(key, now, cost, _, window, _, _, start, current, previous)
-  return store(key, now, window, nil, start, current + cost, previous)
-end
-
-local function refund(key, now, cost, _, window, _, blocked, taken, start, current, previous)
+local function refund(taken)
   local before = taken and taken < start and start <= now -- counted before this window began
+  local given = 0
   if before and taken >= start - window then
-    cost = math.min(cost, previous)
-    previous = previous - cost
-  elseif before then
-    cost = 0 -- in a window that no longer weighs
-  else
-    cost = math.min(cost, current)
-    current = current - cost
+    given = math.min(cost, previous)
+    previous = previous - given
+  elseif not before then
+    given = math.min(cost, current)
+    current = current - given
   end
-  if cost == 0 then
-    return start, current, previous
+  if given > 0 then
+    block()
   end
-  return store(key, now, window, blocked, start, current, previous)
-end
-
-local function block(key, now, _, window, _, blocked, start, current, previous)
-  return store(key, now, window, blocked, start, current, previous)
 end

@@ -2,22 +2,24 @@
 --
 -- KEYS[1]  a string of three little-endian doubles: whole tokens, the fraction of the next one in 1/window, the time
 --          the two were true at (microseconds); and a block (keep.lua). No key: the bucket is full.
--- reply    tokens, fraction, that time
+-- state    tokens, fraction, last
 --
 -- No part of a token is lost or made, whatever the rhythm of calls: a refusal writes nothing, and the fraction goes on
 -- growing from the stored time.
-local function look(key, _, now, cost, limit, window, refill)
-  local stored = redis.call('GET', key)
-  if not stored then
-    return cost <= limit, nil, limit, 0, now
-  end
-  local tokens, fraction, last, rest = struct.unpack('<ddd', stored)
-  local blocked = rest <= #stored and struct.unpack('<d', stored, rest)
-  tokens, fraction = math.max(tokens, 0), math.min(fraction, window - 1)
+
+-- @look
+local tokens, fraction, last, blocked = limit, 0, now, nil
+local stored = redis.call('GET', key)
+if stored then
+  local rest
+  tokens, fraction, last, rest = struct.unpack('<ddd', stored)
+  blocked = rest <= #stored and struct.unpack('<d', stored, rest) or nil
+  tokens = tokens > 0 and tokens or 0
+  fraction = fraction < window and fraction or window - 1
   while now > last do
     -- 71 years at a time, so that the arithmetic stays exact
-    local passed = math.min(now - last, 2251799813685248)
-    local gained, more = mul_div(refill, passed, window)
+    local passed = now - last < 2251799813685248 and now - last or 2251799813685248
+    local gained, more = mul_div(refill + 0, passed, window)
     fraction = fraction + more
     if fraction >= window then
       gained, fraction = gained + 1, fraction - window
@@ -27,41 +29,38 @@ local function look(key, _, now, cost, limit, window, refill)
   if tokens >= limit then
     tokens, fraction, last = limit, 0, now
   end
-  return cost <= tokens and not (blocked and now < blocked), blocked, tokens, fraction, last
 end
+local fits = cost <= tokens and not (blocked and now < blocked)
 
--- The time to full. It does not grow when the clock runs backwards: the bucket is full again when the key is gone.
-local function lifetime(now, limit, window, refill, blocked, tokens, fraction)
+-- The time to full (ms). It does not grow when the clock runs backwards: the bucket is full again when the key is gone.
+local function time_to_full()
   local missing = (limit - tokens) * window - fraction
   local life = math.ceil(missing / refill)
   if missing >= 9007199254740992 then
     life = life + 1 -- the quotient is no longer exact: never too short
   end
-  life = math.max(life, blocked and blocked - now or 0)
-  return math.min(math.ceil(life / 1000), 9007199254740991)
+  life = math.ceil(life / 1000)
+  return life < 9007199254740991 and life or 9007199254740991
 end
 
-local function store(key, now, limit, window, refill, blocked, tokens, fraction, last)
-  keep(key, now, blocked, struct.pack('<ddd', tokens, fraction, last),
-    lifetime(now, limit, window, refill, nil, tokens, fraction))
-  return tokens, fraction, last
+-- @take
+tokens = tokens - cost
+redis.call('SET', key, struct.pack('<ddd', tokens, fraction, last), 'PX', time_to_full())
+
+-- @seldom
+local function lifetime()
+  return math.max(time_to_full(), blocked and math.ceil((blocked - now) / 1000) or 0)
 end
 
-local function take(key, now, cost, limit, window, refill, _, tokens, fraction, last)
-  return store(key, now, limit, window, refill, nil, tokens - cost, fraction, last)
+@keep@
+local function block()
+  keep(struct.pack('<ddd', tokens, fraction, last), lifetime())
 end
 
-local function refund(key, now, cost, limit, window, refill, blocked, _, tokens, fraction, last)
-  if tokens == limit then
-    return tokens, fraction, last
+local function refund()
+  if tokens < limit then
+    tokens = math.min(tokens + cost, limit)
+    fraction = tokens < limit and fraction or 0
+    block()
   end
-  tokens = math.min(tokens + cost, limit)
-  if tokens == limit then
-    fraction = 0
-  end
-  return store(key, now, limit, window, refill, blocked, tokens, fraction, last)
-end
-
-local function block(key, now, limit, window, refill, blocked, tokens, fraction, last)
-  return store(key, now, limit, window, refill, blocked, tokens, fraction, last)
 end

@@ -96,7 +96,12 @@ class all_of {
     const auto keys = keys_for(c);
     std::array<request, count> what;
     each([&](auto n, const auto& limit) {
-      what[n] = limit.put(operation::reset, 1, limit.numbers_for(c), keys[n].view(), {}).what;
+      what[n] = {limit.shared_->options.algorithm,
+                 operation::reset,
+                 keys[n].view(),
+                 limit.shared_->options.numbers,
+                 1,
+                 limit.clock_time()};
     });
     std::array<outcome, count> seen;
     std::get<0>(limits_).store_->run_many(what, 1, seen, deadline{shortest_deadline()});

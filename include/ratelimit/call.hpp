@@ -15,10 +15,10 @@ struct call {
   // The ceiling (a token bucket's capacity) for this customer, instead of the limiter's own; 1 to 2^53 - 1. The state
   // stays valid when it changes from one call to the next: what was used stays used.
   std::optional<std::int64_t> limit{};
-  // A call with an id is counted once: the same id again within one window of the admitted call (a token bucket: the
-  // time it takes to fill), from any process, is admitted and not counted. A refused call is decided anew. At most 512
-  // bytes; empty: none. Costs one more key for each such call. Whoever chooses the ids can pass again and again under
-  // one: take those of your own proxy, or make them of the request.
+  // A call with an id is counted once: the same id of the same identity and region again within one window of the
+  // admitted call (a token bucket: the time it takes to fill), from any process, is admitted and not counted. A refused
+  // call is decided anew. At most 512 bytes; empty: none. Costs one more key for each such call. Whoever chooses the
+  // ids can pass again and again under one: take those of your own proxy, or make them of the request.
   std::string_view request_id{};
 };
 

@@ -95,18 +95,27 @@ class key {
   std::size_t size_;
 };
 
-// The key that remembers a call's id, in the slot of the limit's own key. Allocates.
-inline std::string id_key(std::string_view limit_key, scope by, std::string_view id) {
-  std::array<char, 3 * max_key_part> encoded;
-  const char* const begin = encoded.data();
-  const char* const end = encode(id, encoded.data());
+// The key that remembers a call's id, in the slot of the limit's own key. The parts have been checked against
+// max_key_part. An id belongs to its identity and region, also where the limit's key leaves them out. Allocates.
+inline std::string id_key(std::string_view limit_key, scope by, std::string_view id, std::string_view identity,
+                          std::string_view region) {
   std::string key;
+  const auto add = [&key](std::string_view part) {
+    std::array<char, 3 * max_key_part> encoded;
+    const char* const begin = encoded.data();
+    const char* const end = encode(part, encoded.data());
+    key.append(1, ':').append(begin, end);
+  };
   if (counts_identity(by)) {
     key.append(limit_key);
   } else {
     key.append(1, '{').append(limit_key).append(1, '}');
   }
-  return key.append("::").append(begin, end);
+  key.append(1, ':');
+  add(id);
+  if (!counts_identity(by)) add(identity);
+  if (!counts_region(by)) add(region);
+  return key;
 }
 
 }  // namespace detail

@@ -177,7 +177,8 @@ class limiter {
   detail::key key_for(const call& c) const { return {shared_->key_head, shared_->options.by, c.identity, c.region}; }
 
   std::string id_for(const call& c, std::string_view key) const {
-    return c.request_id.empty() ? std::string{} : detail::id_key(key, shared_->options.by, c.request_id);
+    return c.request_id.empty() ? std::string{}
+                                : detail::id_key(key, shared_->options.by, c.request_id, c.identity, c.region);
   }
 
   std::error_code change(operation op, const call& c, std::int64_t cost) const {
@@ -208,7 +209,9 @@ class limiter {
     const bool takes = q.what.op == operation::take;
     std::optional<deny_cache>& denied = shared_->denied;
     const std::int64_t asked_at = denied ? cache_time(started) : 0;
-    if (denied && takes)
+    const std::uint64_t forgotten = denied ? denied->times_forgotten() : 0;
+    // A call with an id may be one that was admitted, which only the store knows.
+    if (denied && takes && c.request_id.empty())
       if (std::optional<decision> known = denied->find(key.view(), c.cost, numbers.limit, asked_at)) return *known;
 
     const deadline until{started + shared_->options.deadline};
@@ -216,7 +219,7 @@ class limiter {
     const decision d = settle(q, seen, op, c, until);
     if (seen.error) return d;
     if (q.what.op == operation::refund) forget_denial(key.view());
-    if (denied && takes && d.retry_after) denied->add(key.view(), c.cost, d, asked_at);
+    if (denied && takes && d.retry_after) denied->add(key.view(), c.cost, d, asked_at, forgotten);
     return d;
   }
 
@@ -238,7 +241,8 @@ class limiter {
     const std::int64_t held = seen.blocked != 0 ? std::max<std::int64_t>(seen.blocked - seen.now, 0) : 0;
     d.remaining = held > 0 ? 0 : algorithm::remaining(q.what.numbers, f.used);
     if (!d.allowed && !q.never) d.retry_after = microseconds{std::max(f.retry, held)};
-    d.reset_after = microseconds{std::max(f.reset, held)};
+    // A block's end brings back at once what was left before it.
+    d.reset_after = microseconds{held > 0 && f.used < q.what.numbers.limit ? held : std::max(f.reset, held)};
     d.full_after = microseconds{f.full};
     d.at = time_point{microseconds{seen.now}};
     return d;
@@ -298,11 +302,13 @@ class limiter {
       detail::tell(told.near, near_limit{d, c.identity, c.region});
   }
 
-  // Only what the key is made of is checked: the rest is not stored.
+  // Only what a key is made of is checked: the rest is not stored.
   std::error_code invalid(const call& c) const {
     const scope by = shared_->options.by;
-    if (counts_identity(by) && (c.identity.empty() || c.identity.size() > max_key_part)) return errc::invalid_identity;
-    if (counts_region(by) && c.region.size() > max_key_part) return errc::invalid_region;
+    const bool has_id = !c.request_id.empty();
+    if (counts_identity(by) && c.identity.empty()) return errc::invalid_identity;
+    if ((counts_identity(by) || has_id) && c.identity.size() > max_key_part) return errc::invalid_identity;
+    if ((counts_region(by) || has_id) && c.region.size() > max_key_part) return errc::invalid_region;
     if (c.cost < 0) return errc::invalid_cost;
     if (c.limit && !detail::is_count(*c.limit)) return errc::invalid_limit;
     if (c.request_id.size() > max_key_part) return errc::invalid_request_id;

@@ -85,6 +85,7 @@ class memory {
       const std::lock_guard lock{s.mutex};
       s.index.clear();
       s.entries.clear();
+      s.hand = s.entries.end();
     }
   }
 
@@ -135,6 +136,7 @@ class memory {
     mutable std::mutex mutex;
     std::size_t room = 0;
     entries_list entries;
+    entries_list::iterator hand = entries.end();  // what stands before it is looked at next
     std::unordered_map<std::string_view, entries_list::iterator> index;
 
     entries_list::iterator find(std::string_view key) {
@@ -144,18 +146,29 @@ class memory {
 
     void forget(entries_list::iterator which) {
       if (which == entries.end()) return;
+      if (hand == which) ++hand;
       index.erase(which->key);
       entries.erase(which);
     }
 
-    // Each call looks at two of the entries that nobody asked for, so that dead ones go without being asked for again.
-    // Both clocks must agree: a manual clock may stand still or step back.
+    // Each call looks at the next entry in turn, and at those after it as long as they are dead, so that dead ones go
+    // without being asked for again: after as many calls as there are entries at the latest. Both clocks must agree: a
+    // manual clock may stand still or step back.
     void sweep(std::int64_t now) {
-      for (int i = 0; i < 2 && !entries.empty(); ++i) {
-        const auto last = std::prev(entries.end());
-        if (now < last->due || steady::now() < last->dies) return;
-        forget(last);
+      for (int gone = 0; gone < 16 && !entries.empty(); ++gone) {
+        if (hand == entries.begin()) hand = entries.end();
+        const auto next = std::prev(hand);
+        if (now < next->due || steady::now() < next->dies) {
+          hand = next;
+          return;
+        }
+        forget(next);
       }
+    }
+
+    void put_first(entries_list::iterator which) {
+      if (hand == which) ++hand;
+      entries.splice(entries.begin(), entries, which);
     }
 
     entries_list::iterator add(std::string_view key, any_state state) {
@@ -214,7 +227,7 @@ class memory {
         found->blocked = blocked;
         found->live(now, lifetime);
       }
-      if (found != entries.end()) entries.splice(entries.begin(), entries, found);
+      if (found != entries.end()) put_first(found);
       return seen;
     }
 
@@ -243,6 +256,7 @@ class memory {
     std::sort(order.begin(), order.end());
     order.erase(std::unique(order.begin(), order.end()), order.end());
     std::vector<std::unique_lock<std::mutex>> locks;
+    locks.reserve(order.size());
     for (shard* s : order) locks.emplace_back(s->mutex);
 
     const std::int64_t now = time_of(what.front());

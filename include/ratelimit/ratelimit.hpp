@@ -13,6 +13,7 @@
 #include <ratelimit/http/problem.hpp>
 #include <ratelimit/http/status.hpp>
 #include <ratelimit/memory.hpp>
+#include <ratelimit/metrics.hpp>
 #include <ratelimit/observer.hpp>
 #include <ratelimit/policy.hpp>
 #include <ratelimit/policy_map.hpp>

@@ -17,7 +17,8 @@ namespace {
 
 constexpr ratelimit::time_point noon{1'700'049'600s};
 
-window daily(ratelimit::redis& store, std::chrono::microseconds patience = 60s) {
+ratelimit::fixed_window<ratelimit::redis, ratelimit::manual_clock> daily(ratelimit::redis& store,
+                                                                         std::chrono::microseconds patience = 60s) {
   return {store,
           {.name = "t", .limit = limit, .window = 24h, .on_failure = fail::open, .deadline = patience},
           ratelimit::manual_clock{noon}};

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "allocations.hpp"
@@ -265,7 +266,7 @@ TEST_CASE("One name, four algorithms: four series", "[inprocess]") {
 
 TEST_CASE("100,000 identities make no more series than 10", "[inprocess]") {
   const auto scrape_after = [](int identities) {
-    failing_store store;
+    failing_store store{ratelimit::memory{{.entries = 1000}}};
     const ratelimit::metrics metrics;
     const std::vector limits{log(store, metrics, fail::open, "one"), log(store, metrics, fail::local, "two"),
                              log(store, metrics, fail::closed, "three")};
@@ -432,4 +433,55 @@ TEST_CASE("A malformed answer is an error of class protocol, counted at each cal
       CHECK(decided(metrics, "allowed", "failed_open", "protocol") == i);
     }
   }
+}
+
+TEST_CASE("What a server refuses is an error of its class, counted at each call", "[inprocess]") {
+  const std::vector<std::pair<std::string, std::string>> refusals{
+      {"OOM command not allowed when used memory > 'maxmemory'.", "out_of_memory"},
+      {"LOADING Redis is loading the dataset in memory", "loading"},
+      {"BUSY Redis is busy running a script.", "busy"},
+      {"READONLY You can't write against a read only replica.", "read_only"},
+      {"NOPERM this user has no permissions to run the 'evalsha' command", "permission"},
+      {"NOAUTH Authentication required.", "permission"},
+      {"MOVED 1234 192.0.2.1:6379", "cluster"},
+      {"CLUSTERDOWN The cluster is down", "cluster"},
+      {"WRONGTYPE Operation against a key holding the wrong kind of value", "script"},
+      {"ERR max number of clients reached", "too_many_clients"}};
+  for (const auto& [text, name] : refusals) {
+    INFO(text);
+    support::fake_server server{[&sent = text](const support::words&) { return support::bytes{"-" + sent + "\r\n"}; }};
+    ratelimit::redis store{server.url()};
+    const ratelimit::metrics metrics;
+    const auto open = log(store, metrics, fail::open);
+    const auto closed = log(store, metrics, fail::closed);
+    for (std::uint64_t i = 1; i <= 3; ++i) {
+      CHECK(figures(open.check("client", "eu")) == pass(0, 0, 0us, 0us));
+      CHECK(decided(metrics, "allowed", "failed_open", name) == i);
+      const decision refused = closed.check("client", "eu");
+      CHECK(figures(refused) == never(0, 0, 0us, 0us));
+      CHECK(refused.from == source::failed_closed);
+      CHECK_FALSE(refused.counted());
+      CHECK(decided(metrics, "unavailable", "failed_closed", name) == i);
+    }
+  }
+}
+
+TEST_CASE("A total outage is seen in the metrics", "[inprocess]") {
+  support::server server;
+  server.kill();
+  ratelimit::redis store{server.url()};
+  const ratelimit::metrics metrics;
+  const auto open = log(store, metrics, fail::open);
+  const auto closed = log(store, metrics, fail::closed);
+  const auto local = log(store, metrics, fail::local);
+  for (int i = 0; i < 100; ++i) {
+    open.check("client", "eu");
+    closed.check("client", "eu");
+    local.check("client", "eu");
+  }
+  CHECK(decided(metrics, "allowed", "failed_open", "refused") == 100);
+  CHECK(decided(metrics, "unavailable", "failed_closed", "refused") == 100);
+  CHECK(decided(metrics, "allowed", "local", "refused") == 2);
+  CHECK(decided(metrics, "denied", "local", "refused") == 98);
+  CHECK(exposition{metrics.text()}.total(decisions) == 300);
 }

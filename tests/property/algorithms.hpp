@@ -1,4 +1,4 @@
-// Each algorithm of the library beside its reference, for tests that run over all four.
+// Each algorithm of the library, in each of its forms, beside its reference, for tests that run over all of them.
 #pragma once
 
 #include <chrono>
@@ -18,6 +18,12 @@ struct log_pair {
   using model = reference::sliding_log;
   template <class Store, class Clock>
   using limiter = ratelimit::sliding_log<Store, Clock>;
+};
+
+struct compact_pair : log_pair {
+  static constexpr std::string_view name = "sliding_log, compact";
+  static constexpr std::string_view tag = "compact";
+  static constexpr auto storage = ratelimit::log_storage::compact;
 };
 
 struct counter_pair {
@@ -61,6 +67,7 @@ auto make_limiter(Store& where, const reference::numbers& n, Clock clock) {
     chosen.limit = n.limit;
     chosen.window = std::chrono::microseconds{n.window};
   }
+  if constexpr (requires { Pair::storage; }) chosen.storage = Pair::storage;
   chosen.deadline = patience;
   return limiter{where, chosen, clock};
 }

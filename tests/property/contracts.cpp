@@ -119,15 +119,15 @@ void keep_contracts(Fresh& fresh, count number) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("each denial of memory keeps its word", "[property]", log_pair, counter_pair, bucket_pair,
-                   fixed_pair) {
+TEMPLATE_TEST_CASE("each denial of memory keeps its word", "[property]", log_pair, compact_pair, counter_pair,
+                   bucket_pair, fixed_pair) {
   ratelimit::memory store;
   fresh_keys fresh{store};
   keep_contracts<TestType>(fresh, sequences());
 }
 
-TEMPLATE_TEST_CASE("each denial of Redis keeps its word", "[property]", log_pair, counter_pair, bucket_pair,
-                   fixed_pair) {
+TEMPLATE_TEST_CASE("each denial of Redis keeps its word", "[property]", log_pair, compact_pair, counter_pair,
+                   bucket_pair, fixed_pair) {
   support::server server;
   ratelimit::redis store{server.url()};
   fresh_keys fresh{store};

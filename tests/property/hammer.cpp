@@ -154,8 +154,9 @@ constexpr reference::numbers numbers{.limit = 50, .window = 200'000, .refill = 4
 
 }  // namespace
 
-TEST_CASE("hammered, no trailing window of a sliding log holds more than the limit", "[property]") {
-  const std::vector<record> all = hammered_decisions<log_pair>(numbers);
+TEMPLATE_TEST_CASE("hammered, no trailing window of a sliding log holds more than the limit", "[property]", log_pair,
+                   compact_pair) {
+  const std::vector<record> all = hammered_decisions<TestType>(numbers);
   require_pressure(all);
   const std::vector<record> passed = admitted(all);
   count held = 0;
@@ -166,7 +167,7 @@ TEST_CASE("hammered, no trailing window of a sliding log holds more than the lim
     most = std::max(most, held);
   }
   REQUIRE(most <= numbers.limit);
-  require_reference<log_pair>(all, numbers);
+  require_reference<TestType>(all, numbers);
 }
 
 TEST_CASE("hammered, a sliding counter keeps to its estimate and to the limit in each window", "[property]") {

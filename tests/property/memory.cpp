@@ -35,12 +35,12 @@ void demand_equal(const profile& kind) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("memory answers as the reference does, field by field", "[property]", log_pair, counter_pair,
-                   bucket_pair, fixed_pair) {
+TEMPLATE_TEST_CASE("memory answers as the reference does, field by field", "[property]", log_pair, compact_pair,
+                   counter_pair, bucket_pair, fixed_pair) {
   demand_equal<TestType>(any_window);
 }
 
 TEMPLATE_TEST_CASE("memory answers as the reference does where limit times window leaves 2^53", "[property]", log_pair,
-                   counter_pair, bucket_pair, fixed_pair) {
+                   compact_pair, counter_pair, bucket_pair, fixed_pair) {
   demand_equal<TestType>(huge_numbers);
 }

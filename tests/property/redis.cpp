@@ -88,18 +88,18 @@ void demand_equal(count number, const profile& kind) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("Redis answers as memory does, field by field", "[property]", log_pair, counter_pair, bucket_pair,
-                   fixed_pair) {
+TEMPLATE_TEST_CASE("Redis answers as memory does, field by field", "[property]", log_pair, compact_pair, counter_pair,
+                   bucket_pair, fixed_pair) {
   demand_equal<TestType>(sequences(), long_windows);
 }
 
 TEMPLATE_TEST_CASE("Redis answers as memory does where limit times window leaves 2^53", "[property]", log_pair,
-                   counter_pair, bucket_pair, fixed_pair) {
+                   compact_pair, counter_pair, bucket_pair, fixed_pair) {
   demand_equal<TestType>(some_sequences(), huge_numbers);
 }
 
 TEMPLATE_TEST_CASE("in Redis a call that is not counted leaves no trace, and one that is leaves an exact lifetime",
-                   "[property]", log_pair, counter_pair, bucket_pair, fixed_pair) {
+                   "[property]", log_pair, compact_pair, counter_pair, bucket_pair, fixed_pair) {
   support::server server;
   ratelimit::redis store{server.url()};
   count keys = 0;

@@ -236,11 +236,11 @@ class token_bucket {
     return std::min(held + passed * gain(n), full(n));
   }
 
-  void settle(const numbers& n, count now, wide level) {
-    const bool full_now = this->level(n, now) == full(n);  // as if nobody had ever used it
-    time_ = full_now ? now : std::max(time_, now);
-    seen_ = level < full(n);
-    level_ = level;
+  void settle(const numbers& n, count now, wide left) {
+    const bool was_full = level(n, now) == full(n);  // as if nobody had ever used it
+    time_ = was_full ? now : std::max(time_, now);
+    seen_ = left < full(n);
+    level_ = left;
     parts_ = parts(n);
   }
 

@@ -107,6 +107,7 @@ class writer {
     numbers_.limit = limit();
     numbers_.refill = refill();
     now_ = start();
+    unit_costs_ = random_.one_in(2) ? random_.below(25) : 0;
     for (count left = random_.between(1, 24); left > 0; --left) step();
     return std::move(calls_);
   }
@@ -229,6 +230,7 @@ class writer {
   count refill() { return random_.one_in(profile_.huge ? 2 : 12) ? random_.spread(1, most) : random_.between(1, 60); }
 
   count cost() {
+    if (unit_costs_-- > 0) return 1;
     if (numbers_.limit <= 1000) return random_.one_in(3) ? random_.below(numbers_.limit + 3) : random_.below(4);
     switch (random_.below(8)) {
       case 0: return numbers_.limit + random_.between(-1, 1);
@@ -244,6 +246,7 @@ class writer {
   profile profile_;
   reference::numbers numbers_{};
   count now_ = 0;
+  count unit_costs_ = 0;  // so many calls to come cost 1
   Model model_;
   reference::answer answer_{};
   std::optional<call> denied_{};  // the last call, when it was told to come back

@@ -68,6 +68,13 @@ TEMPLATE_TEST_CASE("A log's new window counts the old entries", "[recipes]", on_
           {80s, peek(), pass(1, 4, 1s, 1s)}});
 }
 
+// The window's end is by the newest entry's time, also for a clock that is behind it.
+TEMPLATE_TEST_CASE("A shorter log trims by the time it has reached", "[recipes]", on_memory, on_redis) {
+  TestType b;
+  follow(b, sliding_log(b, 5, 60s), {{0s, take(3), pass(3, 2, 60s, 60s)}, {50s, take(), pass(4, 1, 10s, 60s)}});
+  follow(b, sliding_log(b, 5, 10s), {{5s, peek(), pass(1, 4, 10s, 10s)}, {55s, peek(), pass(1, 4, 5s, 5s)}});
+}
+
 TEST_CASE("A log's longer window gives its key a longer life", "[recipes]") {
   on_redis b;
   monitor watch{b.server};

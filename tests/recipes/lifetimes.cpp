@@ -88,12 +88,13 @@ TEST_CASE("A lifetime is rounded up", "[recipes]") {
   CHECK(lifetime_of(fixed_window(b, 2, 60s, "last moment")) == told{"1"});
 }
 
-// In memory the recipe's own times. On Redis, where the keys would be gone before the next call, ten thousand times
-// as long: the numbers of tokens are the same.
+// In memory the recipe's own times. On Redis, where the keys would be gone before the next call, a hundred
+// thousand times as long: the numbers of tokens are the same.
 TEMPLATE_TEST_CASE("Fast rates limit like slow ones", "[recipes]", on_memory, on_redis) {
   TestType b;
-  b.clock.set(midnight);
-  const microseconds ms = TestType::origin == ratelimit::source::memory ? 1ms : 10s;
+  const time_point start{1'700'000'000s};  // of a window of 5 ms, and of 500 s
+  b.clock.set(start);
+  const microseconds ms = TestType::origin == ratelimit::source::memory ? 1ms : 100s;
   CHECK(allowed(token_bucket(b, 1000, 1000, 60'000 * ms, "1000 a minute"), 2000) == 1000);
   CHECK(allowed(token_bucket(b, 1, 3, 1000 * ms, "3 a second"), 10) == 1);
   CHECK(allowed(token_bucket(b, 1, 5000, 1000 * ms, "5000 a second"), 10) == 1);
@@ -104,17 +105,17 @@ TEMPLATE_TEST_CASE("Fast rates limit like slow ones", "[recipes]", on_memory, on
     b.clock.advance(first.reset_after);
     CHECK(figures(quick.peek("client")) == untouched(6000));
   }
-  b.clock.set(midnight);
+  b.clock.set(start);
   follow(b, sliding_log(b, 2, 50 * ms),
          {{0us, take(), pass(1, 1, 50 * ms, 50 * ms)},
           {0us, take(), pass(2, 0, 50 * ms, 50 * ms)},
           {0us, take(), deny(2, 0, 50 * ms, 50 * ms, 50 * ms)}},
-         midnight);
+         start);
   follow(b, fixed_window(b, 2, 5 * ms),
          {{0us, take(), pass(1, 1, 5 * ms, 5 * ms)},
           {0us, take(), pass(2, 0, 5 * ms, 5 * ms)},
           {0us, take(), deny(2, 0, 5 * ms, 5 * ms, 5 * ms)}},
-         midnight);
+         start);
 }
 
 TEMPLATE_TEST_CASE("The window before weighs until its successor ends", "[recipes]", on_memory, on_redis) {
@@ -153,6 +154,19 @@ TEST_CASE("A counter's key lives to the end of the next window", "[recipes]") {
   CHECK(watch.lifetimes() == told{"120000", "61000", "119000"});
 }
 
+// A part of a token counts too, and the time to the next whole millisecond.
+TEST_CASE("A bucket's key lives until the bucket is full", "[recipes]") {
+  on_redis b;
+  monitor watch{b.server};
+  const auto bucket = token_bucket(b, 5, 3, 40s);
+  for (const auto& [at, cost] : {std::pair{microseconds{0s}, 5}, {microseconds{17s}, 1}, {17'000'001us, 0}, {30s, 1}}) {
+    b.clock.set(w0 + at);
+    bucket.check("client", "eu", cost);
+  }
+  // 5 * 40 s / 3 for all of it; then what is missing after 17 s and after 30 s, fractions and all.
+  CHECK(watch.lifetimes() == told{"66667", "63000", "63334"});
+}
+
 // 31 536 000 000 ms: more than 32 bits hold.
 TEMPLATE_TEST_CASE("A year is a window like any other", "[recipes]", on_memory, on_redis) {
   TestType b;
@@ -182,14 +196,15 @@ TEMPLATE_TEST_CASE("A year is a window like any other", "[recipes]", on_memory, 
 
 TEMPLATE_TEST_CASE("A bucket that rested for years is full, not negative", "[recipes]", on_memory, on_redis) {
   TestType b;
-  const auto bucket = token_bucket(b, 1'000'000, 1'000'000, 1s);
+  const microseconds all = TestType::second, one = all / 1'000'000;
+  const auto bucket = token_bucket(b, 1'000'000, 1'000'000, all);
   const auto years = std::chrono::duration_cast<microseconds>(std::chrono::years{10});
   for (const microseconds rest : {microseconds{12h}, years}) {
-    follow(b, bucket, {{0s, take(1'000'000), pass(1'000'000, 0, 1us, 1s)}});
+    follow(b, bucket, {{0s, take(1'000'000), pass(1'000'000, 0, one, all)}});
     // The old state must be met, not a new key.
     if constexpr (TestType::origin == ratelimit::source::redis)
       CHECK(b.server.command({"PERSIST", "ratelimit:bucket:recipe:{client}:eu"}).number == 1);
-    follow(b, bucket, {{rest, take(), pass(1, 999'999, 1us, 1us)}});
+    follow(b, bucket, {{rest, take(), pass(1, 999'999, one, one)}});
     CHECK_FALSE(bucket.reset("client", "eu"));
   }
 }

@@ -122,52 +122,8 @@ TEST_CASE("Script and memory agree where limit times window leaves 2^53", "[reci
   same(sliding_log(here, most, window), sliding_log(there, most, window));
   same(sliding_counter(here, most, window), sliding_counter(there, most, window));
   same(token_bucket(here, most, most, window), token_bucket(there, most, most, window));
-  same(token_bucket(here, most, most - 2, 1ms, "quick"), token_bucket(there, most, most - 2, 1ms, "quick"));
+  same(token_bucket(here, most, most / 97, 1000s, "quick"), token_bucket(there, most, most / 97, 1000s, "quick"));
   same(fixed_window(here, most, window), fixed_window(there, most, window));
-}
-
-// lua/mul_div.lua against 128-bit integers, on its borders and over the whole range it promises.
-TEST_CASE("Multiply and divide beyond 2^53 is exact in a script", "[recipes]") {
-  using ratelimit::detail::int128;
-  auto& server = empty_server();
-  const std::string_view whole = ratelimit::detail::scripts::sliding_counter.source;
-  const std::string code = std::string{whole.substr(0, whole.find("-- Sliding counter"))} + R"(
-local told = {}
-for i = 1, #ARGV, 3 do
-  local quotient, rest = mul_div(tonumber(ARGV[i]), tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]))
-  told[#told + 1] = string.format('%.0f %.0f', quotient, rest)
-end
-return told)";
-
-  const std::int64_t as[] = {0, 1, 2, 67'108'863, 67'108'864, most / 2, most - 1, most};
-  const std::int64_t bs[] = {0, 1, 67'108'864, 60'000'000, (std::int64_t{1} << 51) - 1, std::int64_t{1} << 51};
-  const std::int64_t cs[] = {1, 2, 3, 1000, 60'000'000, 67'108'865, (std::int64_t{1} << 49) - 1};
-  std::vector<std::string> words{"EVAL", code, "0"}, expected;
-  const auto add = [&](std::int64_t a, std::int64_t b, std::int64_t c) {
-    const int128 quotient = int128{a} * b / c;
-    if (quotient > most) return;  // no amount of tokens or units is that large
-    for (const std::int64_t each : {a, b, c}) words.push_back(std::to_string(each));
-    expected.push_back(std::to_string(static_cast<std::int64_t>(quotient)) + " " +
-                       std::to_string(static_cast<std::int64_t>(int128{a} * b % c)));
-  };
-  for (const auto a : as)
-    for (const auto b : bs)
-      for (const auto c : cs) add(a, b, c);
-  std::minstd_rand random{20'240'229};
-  const auto upto = [&](int bits) {
-    const auto value = (static_cast<std::uint64_t>(random()) << 31 ^ random()) & ((std::uint64_t{1} << bits) - 1);
-    return static_cast<std::int64_t>(value >> random() % static_cast<unsigned>(bits));
-  };
-  for (int i = 0; i < 50'000; ++i) add(upto(53), upto(51), std::max<std::int64_t>(upto(49), 1));
-
-  const auto told = server.command(words);
-  REQUIRE(told.items.size() == expected.size());
-  CHECK(expected.size() > 20'000);
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    if (told.items[i].text == expected[i]) continue;
-    FAIL_CHECK(words[3 + 3 * i] << " * " << words[4 + 3 * i] << " / " << words[5 + 3 * i] << " gave "
-                                << told.items[i].text << " instead of " << expected[i]);
-  }
 }
 
 // The log's entries carry the units taken before them; before that count leaves 2^53 the script begins it anew.
@@ -185,11 +141,16 @@ TEMPLATE_TEST_CASE("A log that has taken more than 2^53 units goes on exactly", 
           {100s, take(quarter - 6), deny(half - 1 + quarter + 7, quarter - 7, 50s, 50s, 100s)},
           {149s, take(1), pass(half + quarter + 7, quarter - 8, 1s, 100s)}});
   if constexpr (TestType::origin == ratelimit::source::redis) {
-    const auto entries = b.server.command({"ZRANGE", "ratelimit:log:recipe:{client}:eu", "0", "-1"});
-    std::vector<std::string> members;
-    for (const auto& one : entries.items) members.push_back(one.text);
-    CHECK(members == std::vector<std::string>{"0000000000000000:2251799813685248", "2251799813685248:7",
-                                              "2251799813685255:4503599627370495", "6755399441055750"});
+    // Each entry's first two numbers: the units taken before it, counted from the oldest in force, and its own.
+    const auto entries =
+        b.server.command({"EVAL",
+                          "local told = {} for i, entry in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do "
+                          "told[i] = string.format('%.0f %.0f', struct.unpack('>dd', entry)) end return told",
+                          "1", "ratelimit:log:recipe:{client}:eu"});
+    std::vector<std::string> told;
+    for (const auto& one : entries.items) told.push_back(one.text);
+    CHECK(told == std::vector<std::string>{"0 2251799813685248", "2251799813685248 7",
+                                           "2251799813685255 4503599627370495", "6755399441055750 1"});
   }
   follow(b, log,
          {{150s, peek(), pass(half + 7, half - 8, 10s, 99s)},

@@ -62,6 +62,38 @@ TEMPLATE_TEST_CASE("A fixed window gives nothing to a later one", "[recipes]", o
           {61s, take(), deny(10, 0, 59s, 59s, 59s)}});
 }
 
+// Told when the units were taken, a refund gives nothing back out of what later calls took.
+TEMPLATE_TEST_CASE("Units whose window is over are not given back", "[recipes]", on_memory, on_redis) {
+  TestType b;
+  const auto refund_at = [&](const auto& limiter, microseconds at, std::int64_t cost, microseconds taken) {
+    b.clock.set(w0 + at);
+    const auto d = limiter.refund("client", "eu", cost, w0 + taken);
+    check_counted(b, d);
+    return figures(d);
+  };
+  const auto window = fixed_window(b, 10, 60s);
+  follow(b, window, {{59s, take(3), pass(3, 7, 1s, 1s)}, {61s, take(4), pass(4, 6, 59s, 59s)}});
+  CHECK(refund_at(window, 62s, 3, 59s) == pass(4, 6, 58s, 58s));
+  CHECK(refund_at(window, 62s, 3, 61s) == pass(1, 9, 58s, 58s));
+
+  const auto counter = sliding_counter(b, 10, 60s);
+  follow(b, counter, {{-1s, take(6), pass(6, 4, 1s + 1us, 51s + 1us)}, {20s, take(2), pass(6, 4, 1us, 70s + 1us)}});
+  CHECK(refund_at(counter, 20s, 3, -1s) == pass(4, 6, 1us, 70s + 1us));
+  CHECK(refund_at(counter, 20s, 3, -61s) == pass(4, 6, 1us, 70s + 1us));
+  CHECK(refund_at(counter, 20s, 3, 20s) == pass(2, 8, 1us, 20s + 1us));
+
+  const auto log = sliding_log(b, 10, 60s);
+  follow(b, log, {{0s, take(3), pass(3, 7, 60s, 60s)}, {50s, take(2), pass(5, 5, 10s, 60s)}});
+  CHECK(refund_at(log, 60s, 3, 0s) == pass(2, 8, 50s, 50s));
+  CHECK(refund_at(log, 60s, 1, 50s) == pass(1, 9, 50s, 50s));
+  CHECK(refund_at(log, 110s - 1us, 1, 50s) == untouched(10));
+
+  const auto bucket = token_bucket(b, 10, 10, 600s);
+  follow(b, bucket, {{0s, take(5), pass(5, 5, 60s, 300s)}});
+  CHECK(refund_at(bucket, 60s, 2, 0s) == pass(2, 8, 60s, 120s));
+  CHECK(refund_at(bucket, 60s, 5, 0s) == untouched(10));
+}
+
 TEMPLATE_TEST_CASE("A refund makes no key, and leaves none that is empty", "[recipes]", on_memory, on_redis) {
   TestType b;
   with_each(b, 10, 60s, [&](const auto& limiter, const char* tag) {

@@ -29,7 +29,7 @@ using support::fake_server;
 using support::words;
 
 // One unit taken of a fixed window that began at 0.
-const std::string taken = "*5\r\n:1\r\n:5\r\n:0\r\n:0\r\n:1\r\n";
+const std::string taken = "*5\r\n:3\r\n:5\r\n:0\r\n:0\r\n:1\r\n";
 
 ratelimit::fixed_window<ratelimit::redis> limiter_on(ratelimit::redis& store, fail mode = fail::open,
                                                      std::chrono::microseconds deadline = 5s) {
@@ -67,9 +67,9 @@ void check_taken(const ratelimit::decision& d) {
 TEST_CASE("a malformed answer is told as such, and its connection is never used again") {
   for (const std::string& text : std::vector<std::string>{
            "$1\r\n1\r\n", "+OK\r\n", ":1\r\n", "$-1\r\n", "*-1\r\n", "*0\r\n",  //
-           "*4\r\n:1\r\n:5\r\n:0\r\n:0\r\n",                                    // short
-           "*6\r\n:1\r\n:5\r\n:0\r\n:0\r\n:1\r\n:0\r\n",                        // long
-           "*5\r\n:1\r\n:5\r\n:0\r\n:0\r\n$1\r\n1\r\n",                         // a string for a number
+           "*4\r\n:3\r\n:5\r\n:0\r\n:0\r\n",                                    // short
+           "*6\r\n:3\r\n:5\r\n:0\r\n:0\r\n:1\r\n:0\r\n",                        // long
+           "*5\r\n:3\r\n:5\r\n:0\r\n:0\r\n$1\r\n1\r\n",                         // a string for a number
            ",1.5\r\n", "_\r\n", "#t\r\n",                                       // RESP3
            "HTTP/1.1 400 Bad Request\r\n\r\n",                                  //
            std::string{"\0\0\0\0", 4},                                          //
@@ -196,7 +196,7 @@ TEST_CASE("a connection closed after the answer is replaced, unnoticed by the ne
 }
 
 TEST_CASE("no answer reaches the wrong check: late ones and surplus ones go with their connection") {
-  const std::string other = "*5\r\n:0\r\n:7\r\n:0\r\n:0\r\n:10\r\n";
+  const std::string other = "*5\r\n:2\r\n:7\r\n:0\r\n:0\r\n:10\r\n";
   std::atomic<int> asked{0};
   SECTION("a surplus answer") {
     fake_server server{[&](const words&) -> bytes { return ++asked == 1 ? taken + other : taken; }};

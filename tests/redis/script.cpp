@@ -49,21 +49,28 @@ request asking(algorithm_id algorithm, operation op = operation::take) {
 TEST_CASE("a request as a command") {
   const auto sha = detail::scripts::token_bucket.sha1;
   request what{algorithm_id::token_bucket, operation::take, "ratelimit:bucket:x:{a}:b", {100, 60'000'000, 7}, 3, 12345};
-  const auto with = [&](std::string_view op, std::string_view now) {
-    return written({"EVALSHA", sha, "1", what.key, op, now, "3", "100", "60000000", "7"});
+  const auto with = [&](std::string_view now, std::initializer_list<std::string_view> more) {
+    std::vector<std::string_view> words{"EVALSHA", sha, "1", what.key, now, "100", "60000000", "7"};
+    words.insert(words.end(), more);
+    std::string out;
+    detail::append_command(out, words);
+    return out;
   };
-  CHECK(command(what, named_by::sha1) == with("take", "12345"));
+  CHECK(command(what, named_by::sha1) == with("12345", {"3"}));
+  what.cost = 1;
+  CHECK(command(what, named_by::sha1) == with("12345", {}));
   what.op = operation::peek;
-  CHECK(command(what, named_by::sha1) == with("peek", "12345"));
+  CHECK(command(what, named_by::sha1) == with("12345", {"1", "peek"}));
   what.op = operation::refund;
+  what.cost = 3;
   what.now = std::nullopt;
-  CHECK(command(what, named_by::sha1) == with("refund", ""));
+  CHECK(command(what, named_by::sha1) == with("", {"3", "refund"}));
   what.now = 0;
-  CHECK(command(what, named_by::sha1) == with("refund", "0"));
+  CHECK(command(what, named_by::sha1) == with("0", {"3", "refund"}));
   what.now = -max_exact;
-  CHECK(command(what, named_by::sha1) == with("refund", "-9007199254740991"));
+  CHECK(command(what, named_by::sha1) == with("-9007199254740991", {"3", "refund"}));
   CHECK(command(what, named_by::source) == written({"EVAL", detail::scripts::token_bucket.source, "1", what.key,
-                                                    "refund", "-9007199254740991", "3", "100", "60000000", "7"}));
+                                                    "-9007199254740991", "100", "60000000", "7", "3", "refund"}));
   what.op = operation::reset;
   CHECK(command(what, named_by::sha1) == written({"DEL", what.key}));
   CHECK(command(what, named_by::source) == written({"DEL", what.key}));
@@ -74,16 +81,16 @@ TEST_CASE("a refund that knows when, a call with an id, a block") {
   request what{algorithm_id::fixed_window, operation::refund, "k", {10, 1000, 0}, 2, std::nullopt};
   what.taken = 77;
   CHECK(command(what, named_by::sha1) ==
-        written({"EVALSHA", sha, "1", "k", "refund", "", "2", "10", "1000", "0", "77"}));
+        written({"EVALSHA", sha, "1", "k", "", "10", "1000", "", "2", "refund", "77"}));
   what.op = operation::take;
   what.taken.reset();
   what.once = "k:id";
   what.once_for = 1000;
   CHECK(command(what, named_by::sha1) ==
-        written({"EVALSHA", sha, "2", "k", "k:id", "take", "", "2", "10", "1000", "0", "", "1000"}));
+        written({"EVALSHA", sha, "2", "k", "k:id", "", "10", "1000", "", "2", "", "", "1000"}));
   what.op = operation::block;
   what.once = {};
-  CHECK(command(what, named_by::sha1) == written({"EVALSHA", sha, "1", "k", "block", "", "2", "10", "1000", "0"}));
+  CHECK(command(what, named_by::sha1) == written({"EVALSHA", sha, "1", "k", "", "10", "1000", "", "2", "block"}));
 }
 
 TEST_CASE("a group is one command, and its reply one outcome each") {
@@ -103,23 +110,20 @@ TEST_CASE("a group is one command, and its reply one outcome each") {
                         "f",
                         "l",
                         "5",
+                        "take",
+                        "2",
+                        "",
                         "",  //
                         "fixed_window",
-                        "take",
-                        "1",
-                        "2",
+                        "binding",
                         "10",
                         "1000",
-                        "0",
-                        "",  //
+                        "0",  //
                         "sliding_log",
-                        "take",
-                        "0",
-                        "2",
+                        "shadow",
                         "20",
                         "2000",
-                        "0",
-                        ""}));
+                        "0"}));
 
   std::array<outcome, 2> seen;
   const std::string reply = "*13\r\n:5\r\n:1\r\n:0\r\n:1\r\n:2\r\n:0\r\n:0\r\n:0\r\n:9\r\n:3\r\n:4\r\n:5\r\n:6\r\n";
@@ -165,7 +169,7 @@ TEST_CASE("keys and numbers keep every byte and digit") {
   const request what{algorithm_id::fixed_window, operation::take, key, {max_exact, max_exact, 0}, max_exact, max_exact};
   const std::string_view most = "9007199254740991";
   CHECK(command(what, named_by::sha1) ==
-        written({"EVALSHA", detail::scripts::fixed_window.sha1, "1", key, "take", most, most, most, most, "0"}));
+        written({"EVALSHA", detail::scripts::fixed_window.sha1, "1", key, most, most, most, "", most}));
   CHECK(detail::decimal{std::numeric_limits<std::int64_t>::min()}.view() == "-9223372036854775808");
 }
 
@@ -173,7 +177,9 @@ TEST_CASE("a reply as an outcome") {
   const auto check = [](algorithm_id algorithm, std::string_view text, bool allowed, std::int64_t now,
                         std::int64_t blocked, std::array<std::int64_t, 4> view) {
     CAPTURE(text);
-    const auto got = detail::read_reply(asking(algorithm), *parsed(text));
+    request what = asking(algorithm);
+    what.now = 9;
+    const auto got = detail::read_reply(what, *parsed(text));
     CHECK(got.result.error == std::error_code{});
     CHECK(got.result.allowed == allowed);
     CHECK(got.result.now == now);
@@ -182,14 +188,16 @@ TEST_CASE("a reply as an outcome") {
     CHECK(got.ask == again::no);
   };
   const std::int64_t w0 = 1700000040000000;
-  check(algorithm_id::sliding_log, "*7\r\n:1\r\n:1700000040000000\r\n:0\r\n:1\r\n:2\r\n:3\r\n:4\r\n", true, w0, 0,
-        {1, 2, 3, 4});
-  check(algorithm_id::compact_log, "*7\r\n:1\r\n:1700000040000000\r\n:0\r\n:1\r\n:2\r\n:3\r\n:4\r\n", true, w0, 0,
-        {1, 2, 3, 4});
-  check(algorithm_id::sliding_counter, "*6\r\n:0\r\n:9\r\n:12\r\n:1\r\n:2\r\n:9007199254740991\r\n", false, 9, 12,
-        {1, 2, max_exact, 0});
-  check(algorithm_id::token_bucket, "*6\r\n:1\r\n:-9\r\n:0\r\n:1\r\n:2\r\n:-3\r\n", true, -9, 0, {1, 2, -3, 0});
-  check(algorithm_id::fixed_window, "*5\r\n:0\r\n:0\r\n:0\r\n:60000000\r\n:5\r\n", false, 0, 0, {60'000'000, 5, 0, 0});
+  for (const auto log : {algorithm_id::sliding_log, algorithm_id::compact_log}) {
+    check(log, "*7\r\n:3\r\n:1700000040000000\r\n:0\r\n:1\r\n:2\r\n:3\r\n:4\r\n", true, w0, 0, {1, 2, 3, 4});
+    check(log, "*5\r\n:0\r\n:1\r\n:2\r\n:3\r\n:4\r\n", false, 9, 0, {1, 2, 3, 4});
+    check(log, "*3\r\n:1\r\n:1\r\n:2\r\n", true, 9, 0, {1, 2, 9, 9});
+  }
+  check(algorithm_id::sliding_counter, "*6\r\n:2\r\n:9\r\n:12\r\n:1\r\n:2\r\n:9007199254740991\r\n", false, 9, 12,
+        {1, 2, max_exact, 9});
+  check(algorithm_id::token_bucket, "*6\r\n:3\r\n:-9\r\n:0\r\n:1\r\n:2\r\n:-3\r\n", true, -9, 0, {1, 2, -3, -9});
+  check(algorithm_id::fixed_window, "*5\r\n:2\r\n:0\r\n:0\r\n:60000000\r\n:5\r\n", false, 0, 0, {60'000'000, 5, 0, 0});
+  check(algorithm_id::fixed_window, "*3\r\n:1\r\n:60000000\r\n:5\r\n", true, 9, 0, {60'000'000, 5, 9, 9});
 
   const auto reset = asking(algorithm_id::sliding_log, operation::reset);
   CHECK(detail::read_reply(reset, *parsed(":0\r\n")).result.error == std::error_code{});
@@ -199,15 +207,16 @@ TEST_CASE("a reply as an outcome") {
 TEST_CASE("what is not an answer of the scripts is a protocol error, never a verdict") {
   for (const std::string_view text : {
            "$1\r\n1\r\n", "+OK\r\n", ":1\r\n", "$-1\r\n", "*-1\r\n", "*0\r\n", "*1\r\n:1\r\n", "*2\r\n:1\r\n:0\r\n",
-           "*4\r\n:1\r\n:0\r\n:0\r\n:0\r\n",                 // short
-           "*6\r\n:1\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n",     // long
-           "*5\r\n:1\r\n:0\r\n:0\r\n:0\r\n$1\r\n0\r\n",      // a string
-           "*5\r\n:1\r\n:0\r\n:0\r\n:0\r\n$-1\r\n",          // a nil
-           "*5\r\n:1\r\n:0\r\n:0\r\n:0\r\n*1\r\n:0\r\n",     // an array
+           "*4\r\n:3\r\n:0\r\n:0\r\n:0\r\n",                 // short
+           "*6\r\n:3\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n",     // long
+           "*3\r\n:1\r\n:0\r\n:0\r\n",                       // without the server's time
+           "*5\r\n:3\r\n:0\r\n:0\r\n:0\r\n$1\r\n0\r\n",      // a string
+           "*5\r\n:3\r\n:0\r\n:0\r\n:0\r\n$-1\r\n",          // a nil
+           "*5\r\n:3\r\n:0\r\n:0\r\n:0\r\n*1\r\n:0\r\n",     // an array
            "*5\r\n$1\r\n1\r\n:0\r\n:0\r\n:0\r\n:0\r\n",      //
-           "*5\r\n:2\r\n:0\r\n:0\r\n:0\r\n:0\r\n",           // neither yes nor no
+           "*5\r\n:4\r\n:0\r\n:0\r\n:0\r\n:0\r\n",           // neither yes nor no
            "*5\r\n:-1\r\n:0\r\n:0\r\n:0\r\n:0\r\n",          //
-           "*5\r\n:1\r\n:0\r\n:0\r\n:0\r\n-ERR inside\r\n",  //
+           "*5\r\n:3\r\n:0\r\n:0\r\n:0\r\n-ERR inside\r\n",  //
        }) {
     CAPTURE(text);
     const auto got = detail::read_reply(asking(algorithm_id::fixed_window), *parsed(text));

@@ -24,15 +24,9 @@ struct reply {
   static reply from(const redisReply& raw) {
     reply made;
     switch (raw.type) {
-      case REDIS_REPLY_STATUS:
-        made.type = status;
-        break;
-      case REDIS_REPLY_STRING:
-        made.type = string;
-        break;
-      case REDIS_REPLY_ERROR:
-        made.type = error;
-        break;
+      case REDIS_REPLY_STATUS: made.type = status; break;
+      case REDIS_REPLY_STRING: made.type = string; break;
+      case REDIS_REPLY_ERROR: made.type = error; break;
       case REDIS_REPLY_INTEGER:
         made.type = integer;
         made.number = raw.integer;
@@ -41,8 +35,7 @@ struct reply {
         made.type = array;
         for (std::size_t i = 0; i < raw.elements; ++i) made.items.push_back(from(*raw.element[i]));
         break;
-      default:
-        break;
+      default: break;
     }
     if (made.type == status || made.type == string || made.type == error) made.text.assign(raw.str, raw.len);
     return made;

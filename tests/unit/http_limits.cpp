@@ -69,7 +69,7 @@ TEST_CASE("a client that waits as long as Retry-After says is never refused twic
   }
 }
 
-TEST_CASE("a wait of 100 ms is told as 1 s; one that cannot help is not told") {
+TEST_CASE("a wait of 100 ms is told as 1 s, and one that cannot help is not told") {
   memory store;
   const manual_clock clock{w0};
   const token_bucket limit{

@@ -53,12 +53,14 @@ struct sliding_log {
   static stepped step(const request& what, operation op, state& log, std::int64_t now, bool open) {
     const rule& numbers = what.numbers;
     const std::int64_t time = log.empty() ? now : std::max(now, log.newest().time);
-    auto oldest = first_after(log, time - numbers.window);
+    const std::int64_t edge = time - numbers.window;
+    auto oldest = first_after(log, edge);
     std::int64_t used = oldest == log.end() ? 0 : static_cast<std::int64_t>(log.newest().end() - oldest->start);
     const bool fits = what.cost <= numbers.limit - used;
 
     const bool takes = op == operation::take && fits && open;
-    const bool gives = op == operation::refund && used > 0;
+    // What is out of the window gives nothing back: the units in force are other calls'.
+    const bool gives = op == operation::refund && used > 0 && !(what.taken && *what.taken <= edge);
     if (takes || gives) {
       const std::uint64_t taken = log.empty() ? 0 : log.newest().end();
       log.drop_before(oldest);
@@ -69,8 +71,8 @@ struct sliding_log {
 
     outcome seen{.allowed = fits && open, .now = now, .view = {used}};
     if (used > 0) {
-      seen.view[1] = log.newest().time;
-      seen.view[2] = time_of(log, oldest, std::max<std::int64_t>(used - numbers.limit + 1, 1));
+      seen.view[2] = log.newest().time;
+      seen.view[1] = time_of(log, oldest, std::max<std::int64_t>(used - numbers.limit + 1, 1));
     }
     if (!fits && what.cost <= numbers.limit && op != operation::refund)
       seen.view[3] = time_of(log, oldest, used - numbers.limit + what.cost);
@@ -88,7 +90,7 @@ struct sliding_log {
   static std::int64_t span(const rule& numbers) { return numbers.window; }
 
   static figures explain(const rule& numbers, const outcome& seen, std::int64_t cost) {
-    const auto [used, newest, reset, retry] = seen.view;
+    const auto [used, reset, newest, retry] = seen.view;
     figures f{.used = used};
     if (cost <= numbers.limit && cost > numbers.limit - used) f.retry = wait(numbers, retry, seen.now);
     if (used > 0) {

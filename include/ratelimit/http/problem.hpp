@@ -8,11 +8,8 @@
 #include <string_view>
 
 #include <ratelimit/decision.hpp>
-<<<<<<< HEAD
 #include <ratelimit/detail/utf8.hpp>
-=======
 #include <ratelimit/http/parts.hpp>
->>>>>>> main
 #include <ratelimit/http/status.hpp>
 
 namespace ratelimit::http {

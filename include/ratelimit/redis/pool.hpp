@@ -115,7 +115,7 @@ class pool {
       by.ask(one, to);
       by.load.fetch_sub(replies, std::memory_order_relaxed);
       if (found_no_room(one) && has_open())
-        next_dial = (breaker_clock::now() + to.first_pause).time_since_epoch().count();
+        next_dial_ = (breaker_clock::now() + to.first_pause).time_since_epoch().count();
     }
 
     // Of what was sent nothing is ever sent again.
@@ -171,11 +171,11 @@ class pool {
 
     // Where the server takes no further connection, those that are open serve, and one is tried each pause.
     bool may_dial() const noexcept {
-      const auto at = next_dial.load(std::memory_order_relaxed);
+      const auto at = next_dial_.load(std::memory_order_relaxed);
       return at == 0 || !has_open() || breaker_clock::now().time_since_epoch().count() >= at;
     }
 
-    std::atomic<breaker_clock::rep> next_dial{0};
+    std::atomic<breaker_clock::rep> next_dial_{0};
   };
 
   void note(breaker& health, const breaker::entry& in, std::error_code failed) const {

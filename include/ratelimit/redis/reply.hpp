@@ -49,10 +49,10 @@ inline bool is_error(const redisReply& from) noexcept {
   return from.type == REDIS_REPLY_ERROR;
 }
 
-// An array of exactly `count` integers.
-inline bool holds_integers(const redisReply& from, std::size_t count) noexcept {
-  if (from.type != REDIS_REPLY_ARRAY || from.elements != count) return false;
-  return std::all_of(from.element, from.element + count,
+// An array of integers alone.
+inline bool holds_integers(const redisReply& from) noexcept {
+  return from.type == REDIS_REPLY_ARRAY &&
+         std::all_of(from.element, from.element + from.elements,
                      [](const redisReply* one) { return one->type == REDIS_REPLY_INTEGER; });
 }
 inline std::int64_t integer_at(const redisReply& from, std::size_t index) noexcept {

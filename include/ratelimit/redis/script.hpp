@@ -1,6 +1,7 @@
 // A request as a command, and the reply to it as an outcome: pure functions, so that another client can carry them.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include <ratelimit/detail/scripts.hpp>
@@ -26,18 +28,6 @@ inline const script& script_of(algorithm_id algorithm) noexcept {
     case algorithm_id::fixed_window: break;
   }
   return scripts::fixed_window;
-}
-
-// The numbers of its state that an algorithm's script replies with.
-inline std::size_t view_size(algorithm_id algorithm) noexcept {
-  switch (algorithm) {
-    case algorithm_id::sliding_log:
-    case algorithm_id::compact_log: return 4;
-    case algorithm_id::sliding_counter:
-    case algorithm_id::token_bucket: return 3;
-    case algorithm_id::fixed_window: break;
-  }
-  return 2;
 }
 
 inline std::string_view word_of(operation op) noexcept {
@@ -65,46 +55,59 @@ inline void append_request(std::string& out, const request& what, named_by name)
   const script& code = script_of(what.algorithm);
   const bool by_source = name == named_by::source;
   const bool has_id = !what.once.empty();
-  const decimal now{what.now.value_or(0)}, cost{what.cost}, taken{what.taken.value_or(0)}, span{what.once_for};
-  const decimal limit{what.numbers.limit}, window{what.numbers.window}, refill{what.numbers.refill};
-  std::array<std::string_view, 13> words;
-  std::size_t size = 0;
-  for (const std::string_view word :
-       {by_source ? std::string_view{"EVAL"} : std::string_view{"EVALSHA"}, by_source ? code.source : code.sha1,
-        has_id ? std::string_view{"2"} : std::string_view{"1"}, what.key})
-    words[size++] = word;
+  const decimal now{what.now.value_or(0)}, limit{what.numbers.limit}, window{what.numbers.window};
+  const decimal refill{what.numbers.refill}, cost{what.cost}, taken{what.taken.value_or(0)}, span{what.once_for};
+  std::array<std::string_view, 13> words{by_source ? "EVAL" : "EVALSHA", by_source ? code.source : code.sha1,
+                                         has_id ? "2" : "1", what.key};
+  std::size_t size = 4;
   if (has_id) words[size++] = what.once;
-  for (const std::string_view word : {word_of(what.op), what.now ? now.view() : std::string_view{}, cost.view(),
-                                      limit.view(), window.view(), refill.view()})
+  // What has its default is left out from the end: each argument costs the server about as much as a look into a table.
+  std::size_t last = size + 3;
+  const auto add = [&](std::string_view word, bool needed) {
     words[size++] = word;
-  if (what.taken || has_id) words[size++] = what.taken ? taken.view() : std::string_view{};
-  if (has_id) words[size++] = span.view();
-  append_command(out, std::span{words}.first(size));
+    if (needed) last = size;
+  };
+  add(what.now ? now.view() : std::string_view{}, true);
+  add(limit.view(), true);
+  add(window.view(), true);
+  add(what.numbers.refill > 0 ? refill.view() : std::string_view{}, what.numbers.refill > 0);
+  add(cost.view(), what.cost != 1);
+  add(what.op == operation::take ? std::string_view{} : word_of(what.op), what.op != operation::take);
+  add(what.taken ? taken.view() : std::string_view{}, what.taken.has_value());
+  add(has_id ? span.view() : std::string_view{}, has_id);
+  append_command(out, std::span{words}.first(last));
 }
 
 // Appends the one command that carries out `what` together, all or nothing. The arguments are those of lua/all_of.lua.
 inline void append_group(std::string& out, std::span<const request> what, named_by name) {
   if (what.size() == 1) return append_request(out, what.front(), name);
   const request& first = what.front();
+  // A limit that is only looked at beside others that take, or for another cost than theirs, is so for a cost of 1.
+  const request& lead = *std::max_element(what.begin(), what.end(), [](const request& a, const request& b) {
+    return std::pair{a.op != operation::peek, a.cost} < std::pair{b.op != operation::peek, b.cost};
+  });
   const bool by_source = name == named_by::source;
   const bool has_id = !first.once.empty();
   const decimal keys{static_cast<std::int64_t>(what.size() + (has_id ? 1 : 0))};
-  const decimal now{first.now.value_or(0)}, span{first.once_for};
+  const decimal now{first.now.value_or(0)}, cost{lead.cost}, taken{lead.taken.value_or(0)}, span{first.once_for};
   std::vector<std::string_view> words{by_source ? "EVAL" : "EVALSHA",
                                       by_source ? scripts::all_of.source : scripts::all_of.sha1, keys.view()};
   for (const request& r : what) words.push_back(r.key);
   if (has_id) words.push_back(first.once);
-  words.push_back(first.now ? now.view() : std::string_view{});
-  words.push_back(has_id ? span.view() : std::string_view{});
-  std::vector<std::array<decimal, 5>> numbers;
+  words.insert(words.end(),
+               {first.now ? now.view() : std::string_view{}, word_of(lead.op), cost.view(),
+                lead.taken ? taken.view() : std::string_view{}, has_id ? span.view() : std::string_view{}});
+  std::vector<std::array<decimal, 3>> numbers;
   numbers.reserve(what.size());
   for (const request& r : what) {
-    const auto& [cost, limit, window, refill, taken] =
-        numbers.emplace_back(std::array{decimal{r.cost}, decimal{r.numbers.limit}, decimal{r.numbers.window},
-                                        decimal{r.numbers.refill}, decimal{r.taken.value_or(0)}});
-    words.insert(words.end(),
-                 {script_of(r.algorithm).name, word_of(r.op), r.binding ? "1" : "0", cost.view(), limit.view(),
-                  window.view(), refill.view(), r.taken ? taken.view() : std::string_view{}});
+    const auto& [limit, window, refill] = numbers.emplace_back(
+        std::array{decimal{r.numbers.limit}, decimal{r.numbers.window}, decimal{r.numbers.refill}});
+    const bool only_looks = r.op != lead.op || r.cost != lead.cost;
+    words.insert(words.end(), {script_of(r.algorithm).name,
+                               only_looks  ? "peek"
+                               : r.binding ? "binding"
+                                           : "shadow",
+                               limit.view(), window.view(), refill.view()});
   }
   append_command(out, words);
 }
@@ -129,6 +132,18 @@ struct reading {
   const std::error_code& error() const noexcept { return result.error; }
 };
 
+// How many numbers of its state an algorithm's script replies with. A log that counted the call leaves out two.
+inline bool is_state_size(algorithm_id algorithm, std::size_t size) noexcept {
+  switch (algorithm) {
+    case algorithm_id::sliding_log:
+    case algorithm_id::compact_log: return size >= 2 && size <= 4;
+    case algorithm_id::sliding_counter:
+    case algorithm_id::token_bucket: return size == 3;
+    case algorithm_id::fixed_window: break;
+  }
+  return size == 2;
+}
+
 inline reading read_reply(const request& what, const redisReply& got) {
   const reading malformed = reading::failed(errc::protocol);
   if (is_error(got)) {
@@ -138,11 +153,15 @@ inline reading read_reply(const request& what, const redisReply& got) {
   if (what.op == operation::reset)
     return got.type == REDIS_REPLY_INTEGER ? reading{.result = {.allowed = true}} : malformed;
 
-  const std::size_t size = view_size(what.algorithm);
-  if (!holds_integers(got, 3 + size) || !is_flag(got, 0)) return malformed;
-  reading made{
-      .result = {.allowed = integer_at(got, 0) == 1, .now = integer_at(got, 1), .blocked = integer_at(got, 2)}};
-  for (std::size_t i = 0; i < size; ++i) made.result.view[i] = integer_at(got, 3 + i);
+  if (!holds_integers(got) || got.elements < 1) return malformed;
+  const std::int64_t flag = integer_at(got, 0);
+  const std::size_t at = flag >= 2 ? 3 : 1;  // where the state begins
+  if (flag < 0 || flag > 3 || got.elements < at || !is_state_size(what.algorithm, got.elements - at)) return malformed;
+  if (at == 1 && !what.now) return malformed;
+  reading made{.result = {.allowed = flag % 2 == 1, .now = at == 3 ? integer_at(got, 1) : *what.now}};
+  if (at == 3) made.result.blocked = integer_at(got, 2);
+  made.result.view.fill(made.result.now);
+  for (std::size_t i = at; i < got.elements; ++i) made.result.view[i - at] = integer_at(got, i);
   return made;
 }
 
@@ -165,7 +184,7 @@ inline group_reading read_group(std::span<const request> what, const redisReply&
   if (is_error(got)) {
     const std::string_view text = text_of(got);
     made = {.failure = errc_of(text), .ask = again_after(text)};
-  } else if (!holds_integers(got, 1 + 6 * what.size())) {
+  } else if (!holds_integers(got) || got.elements != 1 + 6 * what.size()) {
     made.failure = errc::protocol;
   }
   for (std::size_t i = 0; i < what.size() && !made.failure; ++i) {
