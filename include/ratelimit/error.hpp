@@ -23,6 +23,7 @@ enum class errc {
   script,              // any other error a script ended with, WRONGTYPE among them
   too_many_clients,    // the server's maxclients is reached
   unsupported_server,  // it is older than Redis 5, or a proxy without scripts; 7.0 is the oldest that is tested
+  tls,                 // no secure connection: the certificate is not trusted, or the server speaks no TLS
   // The call was malformed: nothing was sent.
   invalid_identity,    // empty, or longer than 512 bytes
   invalid_region,      // longer than 512 bytes
@@ -54,6 +55,7 @@ class error_category final : public std::error_category {
       case errc::too_many_clients: return "too many clients: the server's maxclients is reached";
       case errc::unsupported_server:
         return "unsupported server: too old for this library's scripts; use Redis 7.0 or newer";
+      case errc::tls: return "tls: the certificate is not trusted, or the server speaks no TLS";
       case errc::invalid_identity: return "invalid identity: empty, or longer than 512 bytes";
       case errc::invalid_region: return "invalid region: longer than 512 bytes";
       case errc::invalid_cost: return "invalid cost: negative";

@@ -5,11 +5,14 @@
 #include <span>
 #include <string_view>
 #include <utility>
+#include <variant>
 
 #include <ratelimit/failure.hpp>
-#include <ratelimit/redis/ask.hpp>
+#include <ratelimit/redis/batch.hpp>
+#include <ratelimit/redis/cluster.hpp>
 #include <ratelimit/redis/options.hpp>
-#include <ratelimit/redis/pool.hpp>
+#include <ratelimit/redis/sentinel.hpp>
+#include <ratelimit/redis/single.hpp>
 #include <ratelimit/redis/url.hpp>
 #include <ratelimit/request.hpp>
 
@@ -25,33 +28,53 @@ namespace ratelimit {
 //
 // A script is sent by its SHA-1; where the server does not know it (it was restarted, or SCRIPT FLUSH ran), its source
 // follows once. A refusal that passes by itself (LOADING, BUSY, TRYAGAIN, CLUSTERDOWN, MASTERDOWN) is waited out for a
-// few milliseconds. A check that found its connection closed before a byte of it was sent is sent once on another.
-// Nothing else is ever sent twice. When a connection breaks, or says what is no answer, the checks that were on it
-// fail, and it is never used again: no check can read another one's answer. No SIGPIPE is raised. A forked child dials
-// connections of its own.
+// few milliseconds, and a server that says it is not the one to ask is believed. A check that found its connection
+// closed before a byte of it was sent is sent once on another. Nothing else is ever sent twice. When a connection
+// breaks, or says what is no answer, the checks that were on it fail, and it is never used again: no check can read
+// another one's answer. No SIGPIPE is raised. A forked child dials connections of its own.
 //
 // A server that does not answer is left alone for a while: see redis_options::failures.
 class redis {
  public:
   static constexpr source origin = source::redis;
 
-  // redis://user:password@host:port/database or unix:///path?db=database; see redis/url.hpp. Throws
-  // std::invalid_argument, which names the part at fault and never shows user information.
+  // redis://user:password@host:port/database, unix:///path?db=database, redis+sentinel://host,host/master or
+  // redis+cluster://host,host; see redis/url.hpp. Throws std::invalid_argument, which names the part at fault and never
+  // shows user information.
   explicit redis(std::string_view url) : redis{parse_redis_url(url)} {}
   // Throws std::invalid_argument with the option's name and value.
-  explicit redis(redis_options chosen) : pool_{(detail::require_valid(chosen), std::move(chosen))} {}
+  explicit redis(redis_options chosen) : route_{route_for((detail::require_valid(chosen), std::move(chosen)))} {}
 
-  outcome run(const request& what, const deadline& until) { return detail::ask_one(pool_, what, until); }
+  outcome run(const request& what, const deadline& until) {
+    if (auto* const one = std::get_if<detail::single>(&route_)) return one->run(what, until);
+    outcome out;
+    run_many({&what, 1}, 1, {&out, 1}, until);
+    return out;
+  }
 
-  // All keys of one server can be decided in one step.
-  bool can_join(std::span<const request>) const noexcept { return true; }
+  // Keys can be decided in one step on one server, and on a cluster where they share a slot.
+  bool can_join(std::span<const request> group) const noexcept {
+    return std::visit([&](const auto& to) { return to.can_join(group); }, route_);
+  }
 
+  // One pipeline to each server that has some of the keys, and more for the groups that are asked again.
   void run_many(std::span<const request> what, std::size_t together, std::span<outcome> out, const deadline& until) {
-    detail::ask_many(pool_, what, together, out, until);
+    std::visit([&](auto& to) { to.run_many({what, together, out}, until); }, route_);
   }
 
  private:
-  detail::pool pool_;
+  using route = std::variant<detail::single, detail::sentinel, detail::cluster>;
+
+  static route route_for(redis_options chosen) {
+    switch (chosen.mode) {
+      case redis_mode::sentinel: return route{std::in_place_type<detail::sentinel>, std::move(chosen)};
+      case redis_mode::cluster: return route{std::in_place_type<detail::cluster>, std::move(chosen)};
+      case redis_mode::single: break;
+    }
+    return route{std::in_place_type<detail::single>, std::move(chosen)};
+  }
+
+  route route_;
 };
 
 }  // namespace ratelimit

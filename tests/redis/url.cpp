@@ -93,9 +93,40 @@ TEST_CASE("what each URL means") {
   }
 }
 
+TEST_CASE("what URLs of clusters and sentinels mean") {
+  using ratelimit::redis_address;
+  using ratelimit::redis_mode;
+  const std::vector<redis_address> two{{"h1", 7000}, {"2001:db8::1", 6379}};
+
+  const redis_options cluster = parse_redis_url("redis+cluster://user:a,b%40@h1:7000,[2001:db8::1]");
+  CHECK(cluster.mode == redis_mode::cluster);
+  CHECK(cluster.nodes == two);
+  CHECK(cluster.username == "user");
+  CHECK(cluster.password == "a,b@");
+  CHECK(cluster.database == 0);
+  CHECK(parse_redis_url("redis+cluster://h1:7000,[2001:db8::1]:/0").nodes == two);
+
+  const redis_options sentinel = parse_redis_url(
+      "redis+sentinel://user:pw@h1,[2001:db8::1]:7/my%2Fmaster/3?sentinel_username=watch&sentinel_password=a%26b%3D+");
+  CHECK(sentinel.mode == redis_mode::sentinel);
+  CHECK(sentinel.nodes == std::vector<redis_address>{{"h1", 26379}, {"2001:db8::1", 7}});
+  CHECK(sentinel.master_name == "my/master");
+  CHECK(sentinel.username == "user");
+  CHECK(sentinel.password == "pw");
+  CHECK(sentinel.database == 3);
+  CHECK(sentinel.sentinel_username == "watch");
+  CHECK(sentinel.sentinel_password == "a&b=+");
+  CHECK(parse_redis_url("redis+sentinel://h/m/").database == 0);
+  CHECK(parse_redis_url("redis+sentinel://h/m").sentinel_password.empty());
+}
+
 TEST_CASE("URLs that are refused, and why") {
   const std::string at = "ratelimit: Redis URL: ";
-  const std::string scheme = " is not redis or unix";
+  const std::string scheme = " is not unix or redis, rediss, the latter two also with +sentinel or +cluster";
+  const std::string no_tls =
+      at + "scheme: rediss needs a program that includes ratelimit/redis/tls.hpp and links OpenSSL";
+  const std::string query =
+      " is not known; db is, in unix URLs, and sentinel_username and sentinel_password, in redis+sentinel URLs";
   const std::string port =
       at + "port: it is not a whole number within 1 and 65535 (an IPv6 address stands in brackets)";
   const std::string no_colon =
@@ -107,11 +138,33 @@ TEST_CASE("URLs that are refused, and why") {
            {"localhost:6379", at + "it does not begin with redis:// or unix://"},
            {"redis:h", at + "it does not begin with redis:// or unix://"},
            {"http://h", at + "scheme: \"http\"" + scheme},
-           {"rediss://h", at + "scheme: \"rediss\"" + scheme},
-           {"redis+cluster://h1,h2", at + "scheme: \"redis+cluster\"" + scheme},
-           {"redis+sentinel://h1,h2/m", at + "scheme: \"redis+sentinel\"" + scheme},
+           {"redis+http://h", at + "scheme: \"redis+http\"" + scheme},
+           {"rediss+http://h", at + "scheme: \"rediss+http\"" + scheme},
+           {"redisss://h", at + "scheme: \"redisss\"" + scheme},
+           {"unix+cluster://h", at + "scheme: \"unix+cluster\"" + scheme},
+           {"rediss://h", no_tls},
+           {"rediss+cluster://h1,h2", no_tls},
+           {"rediss+sentinel://h1,h2/m", no_tls},
+           {"redis+cluster://h1,", at + "host: it is empty"},
+           {"redis+cluster://", at + "host: it is empty"},
+           {"redis+cluster://h1,h2:0", port},
+           {"redis+cluster://h1,2001:db8::1", port},
+           {"redis+cluster://h1/1", "ratelimit: database: 1 is not 0, the only one a cluster has"},
+           {"redis+cluster://h1/x", at + "database: \"x\" is not a whole number"},
+           {"redis+cluster://h1?x=1", at + "query: \"x\"" + query},
+           {"redis+cluster://user@h1,h2", no_colon},
+           {"redis+sentinel://h1,h2", at + "master: the path must begin with its name"},
+           {"redis+sentinel://h1,h2/", at + "master: the path must begin with its name"},
+           {"redis+sentinel://h1,h2//1", at + "master: the path must begin with its name"},
+           {"redis+sentinel://h1/m/x", at + "database: \"x\" is not a whole number"},
+           {"redis+sentinel://h1/m/1/2", at + "database: \"1/2\" is not a whole number"},
+           {"redis+sentinel://h1/m?password=1", at + "query: \"password\"" + query},
+           {"redis+sentinel://h1/m?sentinel_password=%zz", at + "sentinel_password" + hex},
+           {"redis+sentinel://h1/%zz", at + "master" + hex},
+           {"redis+sentinel://,h1/m", at + "host: it is empty"},
            {"redis://", at + "host: it is empty"},
            {"redis:///1", at + "host: it is empty"},
+           {"redis://h1,h2", at + "host: several are for redis+sentinel and redis+cluster"},
            {"redis://:pw@", at + "host: it is empty"},
            {"redis://user@h", no_colon},
            {"redis://secret@h:1/1", no_colon},
@@ -139,16 +192,16 @@ TEST_CASE("URLs that are refused, and why") {
            {"redis://:se/cret@h", encode},
            {"redis://:se?cret@h", encode},
            {"redis://:se#cret@h", encode},
-           {"redis://h?db=1", at + "\"?db=1\": redis URLs take no query and no fragment"},
-           {"redis://h/1#x", at + "\"#x\": redis URLs take no query and no fragment"},
+           {"redis://h?db=1", at + "query: \"db\"" + query},
+           {"redis://h/1#x", at + "path: a \"#\" must be percent-encoded"},
            {"unix://", at + "path: it is empty"},
            {"unix://tmp/s", at + "host: a Unix socket has none; the path begins at the third \"/\""},
            {"unix:///tmp/%zz", at + "path" + hex},
            {"unix:///tmp/a#b", at + "path: a \"#\" must be percent-encoded"},
            {"unix:///tmp/s?db=x", at + "database: \"x\" is not a whole number"},
            {"unix:///tmp/s?db=", at + "database: \"\" is not a whole number"},
-           {"unix:///tmp/s?timeout=1", at + "query: \"timeout\" is not known; db is, in unix URLs"},
-           {"unix:///tmp/s?db=1&x", at + "query: \"x\" is not known; db is, in unix URLs"},
+           {"unix:///tmp/s?timeout=1", at + "query: \"timeout\"" + query},
+           {"unix:///tmp/s?db=1&x", at + "query: \"x\"" + query},
            {"unix:///tmp/a%00b", "ratelimit: unix_path: the value holds a NUL"},
            {"unix:///" + std::string(107, 'x'),
             "ratelimit: unix_path: /" + std::string(107, 'x') + " is longer than 107 bytes"},
@@ -176,6 +229,14 @@ TEST_CASE("no refusal shows a password") {
            "unix://:s3cret@/tmp/s?x=1",
            "unix://:s3cret@/tmp/s?db=x",
            "rediss://:s3cret@h",
+           "redis+cluster://:s3cret@h,",
+           "redis+cluster://:s3cret,@h:x",
+           "redis+cluster://:s3cret@h/1",
+           "redis+sentinel://:s3cret@h",
+           "redis+sentinel://h/m?sentinel_password=s3cret@x",
+           "redis+sentinel://h/m?sentinel_password=s3cret%z",
+           "redis+sentinel://h/m/x?sentinel_password=s3cret",
+           "redis://h?sentinel_password=s3cret",
            "redis:s3cret@h",
        }) {
     CAPTURE(url);
@@ -197,6 +258,24 @@ TEST_CASE("options that are refused, and why") {
   CHECK(text({.connections = 1001}) == "ratelimit: connections: 1001 is not within 1 and 1000");
   CHECK(text({.connections = 1000}) == "accepted");
   CHECK(text({.host = "", .port = 0, .unix_path = "/tmp/s"}) == "accepted");
+
+  using ratelimit::redis_mode;
+  CHECK(text({.nodes = {{"h"}}}) == "ratelimit: nodes: the list is for the modes sentinel and cluster");
+  CHECK(text({.mode = redis_mode::cluster}) == "ratelimit: nodes: the list is empty");
+  CHECK(text({.mode = redis_mode::sentinel, .master_name = "m"}) == "ratelimit: nodes: the list is empty");
+  CHECK(text({.mode = redis_mode::cluster, .nodes = {{"h"}, {""}}}) == "ratelimit: host: the value is empty");
+  CHECK(text({.mode = redis_mode::cluster, .nodes = {{"h", 0}}}) == "ratelimit: port: 0 is not within 1 and 65535");
+  CHECK(text({.unix_path = "/tmp/s", .mode = redis_mode::cluster, .nodes = {{"h"}}}) ==
+        "ratelimit: unix_path: the value is for the mode single");
+  CHECK(text({.mode = redis_mode::sentinel, .nodes = {{"h"}}}) == "ratelimit: master_name: the value is empty");
+  CHECK(text({.mode = redis_mode::cluster, .nodes = {{"h"}}, .master_name = "m"}) ==
+        "ratelimit: master_name: the value is for the mode sentinel");
+  CHECK(text({.mode = redis_mode::cluster, .nodes = {{"h"}}, .sentinel_password = "s3cret"}) ==
+        "ratelimit: sentinel_username, sentinel_password: the value is for the mode sentinel");
+  CHECK(text({.database = 1, .mode = redis_mode::cluster, .nodes = {{"h"}}}) ==
+        "ratelimit: database: 1 is not 0, the only one a cluster has");
+  CHECK(text({.host = "", .port = 0, .mode = redis_mode::cluster, .nodes = {{"h"}}}) == "accepted");
+  CHECK(text({.mode = redis_mode::sentinel, .nodes = {{"h"}, {"h", 1}}, .master_name = "m"}) == "accepted");
 }
 
 TEST_CASE("AUTH, SELECT and CLIENT SETNAME carry the very bytes") {

@@ -1,6 +1,7 @@
 // A server that answers what a test tells it to, to see what a client makes of that.
 #pragma once
 
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -34,22 +35,20 @@ struct bytes {
       : text{std::move(sent)}, then_close{hang_up}, before_each_byte{pause} {}
 };
 
-// Listens on a Unix socket. One thread serves all connections in turn.
+enum class listens : bool { on_unix_socket, on_tcp };
+
+// Listens on a Unix socket, or on a port of 127.0.0.1. One thread serves all connections in turn.
 class fake_server {
  public:
   // Called for each command that has come whole.
   using script = std::function<bytes(const words&)>;
 
-  explicit fake_server(script answer) : answer_{std::move(answer)} {
+  explicit fake_server(script answer, listens where = listens::on_unix_socket) : answer_{std::move(answer)} {
     std::string pattern = (std::filesystem::temp_directory_path() / "ratelimit-XXXXXX").string();
     if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error{"mkdtemp"};
     directory_ = pattern;
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::strncpy(address.sun_path, socket_path().c_str(), sizeof address.sun_path - 1);
-    listener_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (::bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 || ::listen(listener_, 100) != 0)
-      throw std::runtime_error{"cannot listen on " + socket_path()};
+    const bool listening = where == listens::on_tcp ? listen_on_tcp() : listen_on_unix_socket();
+    if (!listening) throw std::runtime_error{"a fake server cannot listen"};
     thread_ = std::thread{[this] { serve(); }};
   }
   fake_server(const fake_server&) = delete;
@@ -63,6 +62,7 @@ class fake_server {
   }
 
   std::string socket_path() const { return directory_ + "/socket"; }
+  int port() const { return port_; }
   std::string url() const { return "unix://" + socket_path(); }
 
   // Every command so far, in the order in which they came.
@@ -80,6 +80,28 @@ class fake_server {
   int open_connections() const { return open_; }
 
  private:
+  bool listen_on_unix_socket() {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strncpy(address.sun_path, socket_path().c_str(), sizeof address.sun_path - 1);
+    listener_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    return ::bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
+           ::listen(listener_, 100) == 0;
+  }
+
+  bool listen_on_tcp() {
+    sockaddr_in address{};
+    socklen_t size = sizeof address;
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    auto* const any = reinterpret_cast<sockaddr*>(&address);
+    listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (::bind(listener_, any, size) != 0 || ::listen(listener_, 100) != 0 || ::getsockname(listener_, any, &size) != 0)
+      return false;
+    port_ = ntohs(address.sin_port);
+    return true;
+  }
+
   void serve() {
     while (!stopping_) {
       std::vector<pollfd> waiting{{listener_, POLLIN, 0}};
@@ -153,6 +175,7 @@ class fake_server {
   script answer_;
   std::string directory_;
   int listener_ = -1;
+  int port_ = 0;
   std::map<int, std::string> clients_{};  // descriptor and what has come of a command
   std::atomic<bool> stopping_{false};
   std::atomic<int> connections_{0};

@@ -32,8 +32,10 @@ namespace support {
 struct server_options {
   std::string binary = "redis-server";
   bool tcp = false;                   // also on a free port of 127.0.0.1; the Unix socket is always there
+  bool sentinel = false;              // a sentinel, which keeps what it learns in a file of its own
   std::string password{};             // of the default user; the observer logs in with it
   std::vector<std::string> config{};  // more arguments: {"--maxmemory", "1mb"}
+  std::vector<std::string> tls{};     // arguments of a TLS port too, 10,000 above the plain one; empty: there is none
 };
 
 // Not thread-safe, but for signals (freeze, thaw) and for other threads that talk to the server by themselves.
@@ -64,6 +66,7 @@ class server {
   const std::string& directory() const { return directory_; }
   std::string socket_path() const { return directory_ + "/socket"; }
   int port() const { return port_; }
+  int tls_port() const { return port_ + 10000; }
   pid_t pid() const { return pid_; }
 
   // Over the Unix socket; with the password where there is one.
@@ -190,23 +193,17 @@ class server {
   std::string user_info() const { return options_.password.empty() ? "" : ":" + options_.password + "@"; }
 
   words command_line() const {
-    words line{options_.binary,
-               "--port",
-               std::to_string(port_),
-               "--bind",
-               "127.0.0.1",
-               "--unixsocket",
-               socket_path(),
-               "--dir",
-               directory_,
-               "--logfile",
-               log_path(),
-               "--save",
-               "",
-               "--appendonly",
-               "no"};
+    words line{options_.binary};
+    if (options_.sentinel) {
+      std::ofstream{directory_ + "/sentinel.conf"} << '\n';
+      line.insert(line.end(), {directory_ + "/sentinel.conf", "--sentinel"});
+    }
+    line.insert(line.end(), {"--port", std::to_string(port_), "--bind", "127.0.0.1", "--unixsocket", socket_path(),
+                             "--dir", directory_, "--logfile", log_path(), "--save", "", "--appendonly", "no"});
     if (!options_.password.empty()) line.insert(line.end(), {"--requirepass", options_.password});
     line.insert(line.end(), options_.config.begin(), options_.config.end());
+    if (!options_.tls.empty()) line.insert(line.end(), {"--tls-port", std::to_string(tls_port())});
+    line.insert(line.end(), options_.tls.begin(), options_.tls.end());
     return line;
   }
 

@@ -7,14 +7,14 @@
 
 namespace support {
 
-// Throws after 10 s: what is waited for must come.
+// Throws when it has not come `within` that time: what is waited for must come.
 template <class Condition>
-void wait_until(Condition holds) {
-  for (int i = 0; i < 2000; ++i) {
-    if (holds()) return;
+void wait_until(Condition holds, std::chrono::seconds within = std::chrono::seconds{10}) {
+  const auto end = std::chrono::steady_clock::now() + within;
+  while (!holds()) {
+    if (std::chrono::steady_clock::now() > end) throw std::runtime_error{"what was waited for did not come in time"};
     std::this_thread::sleep_for(std::chrono::milliseconds{5});
   }
-  throw std::runtime_error{"what was waited for did not come within 10 s"};
 }
 
 }  // namespace support

@@ -37,6 +37,7 @@ constexpr std::string_view error_label(errc error) noexcept {
     case errc::script: return "script";
     case errc::too_many_clients: return "too_many_clients";
     case errc::unsupported_server: return "unsupported_server";
+    case errc::tls: return "tls";
     case errc::invalid_identity: return "invalid_identity";
     case errc::invalid_region: return "invalid_region";
     case errc::invalid_cost: return "invalid_cost";

@@ -13,7 +13,7 @@
 #include <ratelimit/redis/command.hpp>
 #include <ratelimit/redis/options.hpp>
 #include <ratelimit/redis/reply.hpp>
-#include <ratelimit/redis/socket.hpp>
+#include <ratelimit/redis/stream.hpp>
 
 namespace ratelimit::detail {
 
@@ -86,7 +86,7 @@ class connection {
     }
   }
 
-  socket socket_;
+  stream socket_;
   reader reader_;
 };
 

@@ -3,13 +3,23 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <ratelimit/observer.hpp>
+#include <ratelimit/redis/address.hpp>
+#include <ratelimit/redis/tls_engine.hpp>
 
 namespace ratelimit {
+
+enum class redis_mode : std::uint8_t {
+  single,    // one server: host and port, or unix_path
+  sentinel,  // the master that sentinels name: nodes are the sentinels
+  cluster,   // many masters, of which each keeps some slots: nodes are some of the cluster's, the others are learned
+};
 
 struct redis_options {
   // A name or an IPv4 or IPv6 address, the latter without brackets. Looking up a name is the one step that a check's
@@ -37,6 +47,20 @@ struct redis_options {
   std::chrono::milliseconds longest_pause{2000};
   // Hears of the breaker's changes, and of nothing else: see observer::breaker.
   ratelimit::observer observer{};
+
+  redis_mode mode = redis_mode::single;
+  // Whom to ask where the keys are; the more, the more of them may be down. With them host, port and unix_path are not
+  // used. At least one for sentinel and cluster, none for single. A sentinel's port is 26379 as a rule.
+  std::vector<redis_address> nodes{};
+  // sentinel: the name by which the sentinels know the master.
+  std::string master_name{};
+  // sentinel: as username and password, which are the master's, but for the sentinels.
+  std::string sentinel_username{};
+  std::string sentinel_password{};
+
+  // Encrypts every connection, the sentinels' too: make_tls() of redis/tls.hpp. Empty: plain text. Not for a Unix
+  // socket.
+  tls_context tls{};
 };
 
 namespace detail {
@@ -49,18 +73,37 @@ inline constexpr std::size_t max_unix_path = 107;
   throw std::invalid_argument{text.append(option).append(": ").append(value).append(" ").append(must)};
 }
 
+inline void require_valid_address(const redis_address& where) {
+  if (where.host.empty()) refuse_option("host", "the value", "is empty");
+  if (!std::all_of(where.host.begin(), where.host.end(), [](char c) { return c > ' ' && c <= '~'; }))
+    refuse_option("host", "the value", "holds a byte that is not visible ASCII");
+  if (!is_port(where.port)) refuse_option("port", std::to_string(where.port), "is not within 1 and 65535");
+}
+
+// How `chosen` fits together with its mode.
+inline void require_valid_mode(const redis_options& chosen) {
+  const bool single = chosen.mode == redis_mode::single;
+  const bool sentinel = chosen.mode == redis_mode::sentinel;
+  if (single && !chosen.nodes.empty()) refuse_option("nodes", "the list", "is for the modes sentinel and cluster");
+  if (!single && chosen.nodes.empty()) refuse_option("nodes", "the list", "is empty");
+  if (!single && !chosen.unix_path.empty()) refuse_option("unix_path", "the value", "is for the mode single");
+  if (sentinel && chosen.master_name.empty()) refuse_option("master_name", "the value", "is empty");
+  if (!sentinel && !chosen.master_name.empty()) refuse_option("master_name", "the value", "is for the mode sentinel");
+  if (!sentinel && !(chosen.sentinel_username.empty() && chosen.sentinel_password.empty()))
+    refuse_option("sentinel_username, sentinel_password", "the value", "is for the mode sentinel");
+  if (chosen.mode == redis_mode::cluster && chosen.database != 0)
+    refuse_option("database", std::to_string(chosen.database), "is not 0, the only one a cluster has");
+}
+
 inline void require_valid(const redis_options& chosen) {
   const auto visible = [](char c) { return c > ' ' && c <= '~'; };
   const auto holds_nul = [](std::string_view text) { return text.find('\0') != std::string_view::npos; };
   if (chosen.unix_path.size() > max_unix_path) refuse_option("unix_path", chosen.unix_path, "is longer than 107 bytes");
+  if (!chosen.unix_path.empty() && chosen.tls) refuse_option("tls", "the value", "is not for a Unix socket");
   if (holds_nul(chosen.unix_path)) refuse_option("unix_path", "the value", "holds a NUL");
-  if (chosen.unix_path.empty()) {
-    if (chosen.host.empty()) refuse_option("host", "the value", "is empty");
-    if (!std::all_of(chosen.host.begin(), chosen.host.end(), visible))
-      refuse_option("host", "the value", "holds a byte that is not visible ASCII");
-    if (chosen.port < 1 || chosen.port > 65535)
-      refuse_option("port", std::to_string(chosen.port), "is not within 1 and 65535");
-  }
+  if (chosen.mode == redis_mode::single && chosen.unix_path.empty()) require_valid_address({chosen.host, chosen.port});
+  for (const redis_address& one : chosen.nodes) require_valid_address(one);
+  require_valid_mode(chosen);
   if (chosen.database < 0) refuse_option("database", std::to_string(chosen.database), "is negative");
   if (!std::all_of(chosen.client_name.begin(), chosen.client_name.end(), visible))
     refuse_option("client_name", "the value", "holds a byte that is not visible ASCII");
@@ -81,6 +124,16 @@ inline std::string address_of(const redis_options& to) {
   if (!to.unix_path.empty()) return to.unix_path;
   const std::string port = ":" + std::to_string(to.port);
   return to.host.find(':') == std::string::npos ? to.host + port : "[" + to.host + "]" + port;
+}
+
+// The same for one of several servers.
+inline redis_options options_for(const redis_options& all, const redis_address& one) {
+  redis_options chosen = all;
+  chosen.mode = redis_mode::single;
+  chosen.nodes.clear();
+  chosen.host = one.host;
+  chosen.port = one.port;
+  return chosen;
 }
 
 }  // namespace detail
