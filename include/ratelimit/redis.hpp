@@ -18,17 +18,22 @@
 
 namespace ratelimit {
 
-// Thread-safe; share one per process. It must outlive the limiters built on it, and every call on them.
+// Thread-safe; share one per process: threads that check at the same time share its connections' system calls, without
+// a thread of its own. It must outlive the limiters built on it, and every call on them: to destroy it while it is
+// being asked is an error, which a build without NDEBUG asserts.
 //
 // Nothing is sent when it is built: Redis may be down then, and is dialled when first needed. A check's deadline bounds
-// all of it: the wait for a connection, connecting, AUTH and SELECT, sending, receiving, and the one repetition there
-// is. What it does not bound is the lookup of a host's name (redis_options::host).
+// all of it: the wait for a connection, connecting, AUTH and SELECT, sending, receiving, and every repetition. What it
+// does not bound is the lookup of a host's name (redis_options::host).
 //
 // A script is sent by its SHA-1; where the server does not know it (it was restarted, or SCRIPT FLUSH ran), its source
-// follows once. Nothing else is ever sent twice, except where it certainly was not run: the connection was found closed
-// before the server had all of the command, or the server said that it is not the one to ask. After a timeout, a broken
-// connection or a malformed answer the connection is dropped: no later check can read an earlier one's answer. No
-// SIGPIPE is raised. A forked child dials connections of its own.
+// follows once. A refusal that passes by itself (LOADING, BUSY, TRYAGAIN, CLUSTERDOWN, MASTERDOWN) is waited out for a
+// few milliseconds. A check that found its connection closed before a byte of it was sent is sent once on another; one
+// whose server says that it is not the one to ask goes to the one that is. Nothing else is ever sent twice. When a connection breaks, or says what is no answer, the checks that were on it
+// fail, and it is never used again: no check can read another one's answer. No SIGPIPE is raised. A forked child dials
+// connections of its own.
+//
+// A server that does not answer is left alone for a while: see redis_options::failures.
 class redis {
  public:
   static constexpr source origin = source::redis;

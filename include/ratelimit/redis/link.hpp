@@ -28,13 +28,13 @@ struct exchange {
   enum class end : std::uint8_t {
     answered,   // every reply was read
     undialled,  // there was no connection, and none could be made
-    unsent,     // the connection broke before a byte went out: certainly not run
+    unsent,     // the connection broke before a byte went out, or was no client's: certainly not run
     broken,     // the connection broke after that: nobody knows
     left,       // the caller's deadline passed
   };
 
   std::string_view commands;
-  std::size_t replies;  // that are still to come
+  std::size_t replies;  // that are to come, at least one
   const deadline& until;
   // Takes a reply and returns the error that it holds. It may run on another caller's thread, with the link's mutex
   // held.
@@ -109,6 +109,8 @@ class link {
   std::atomic<std::size_t> load{0};  // the replies that its callers wait for: the pool's to count
 
  private:
+  static constexpr std::size_t kept_memory = 64 * 1024;
+
   struct driver {
     exchange& own;
     wake_list finished{};
@@ -179,6 +181,7 @@ class link {
     }
     lock.lock();
     open_.store(!failed, std::memory_order_relaxed);
+    answered_ = false;
     if (!failed) return true;
     const auto give_up = [&](exchange& one) {
       queue_.remove(one);
@@ -223,6 +226,8 @@ class link {
     std::string_view rest = unsent_;
     const std::error_code failed = connection_.send(rest, until);
     unsent_.erase(0, unsent_.size() - rest.size());
+    // A large pipeline's memory is not kept.
+    if (unsent_.empty() && unsent_.capacity() > kept_memory) unsent_.shrink_to_fit();
     return failed;
   }
 
@@ -244,6 +249,10 @@ class link {
   // Hands the replies that have come to their callers. Returns why the connection cannot be used any more.
   std::error_code hand_out() {
     std::error_code broken;
+    if (!answered_ && !come_.empty() && is_error(*come_.front()) &&
+        errc_of(text_of(*come_.front())) == errc::too_many_clients)
+      return turn_away(errc::too_many_clients);
+    answered_ = answered_ || !come_.empty();
     auto to = sent_.begin();
     for (auto got = come_.begin(); got != come_.end() && !broken; ++got) {
       if (to == sent_.end()) {
@@ -258,16 +267,26 @@ class link {
     }
     come_.clear();
     sent_.erase(sent_.begin(), to);
-    if (!broken && sent_.empty() && connection_.has_leftover()) broken = errc::protocol;
+    // Nothing is due: a word too many, or an answer to what was not yet asked.
+    if (!broken && sent_.empty() && (connection_.has_leftover() || !unsent_.empty())) broken = errc::protocol;
     if (is_late()) note_late();
     return broken;
   }
 
-  // Of a reply that no such command gets, or a farewell, the call it was for hears; what else comes is not trusted.
+  // The server's first words were that it takes no more clients: it has read nothing of what they sent.
+  std::error_code turn_away(std::error_code why) {
+    for (const sent_call& one : sent_)
+      if (one.caller != nullptr) finish(*one.caller, why, exchange::end::unsent);
+    sent_.clear();
+    come_.clear();
+    return why;
+  }
+
+  // Of a reply that no such command gets the call it was for hears; what else comes is not trusted.
   static void read(sent_call& of, const redisReply& got) noexcept {
     if (of.caller == nullptr) return;
     const std::error_code error = of.caller->read(of.caller->reader, got);
-    if (error && (error == errc::protocol || error == errc::too_many_clients)) of.out_of_step = error;
+    if (error && error == errc::protocol) of.out_of_step = error;
   }
 
   void break_off(std::error_code why) {
@@ -318,6 +337,7 @@ class link {
   std::atomic<bool> late_{false};
 
   // The driver's alone, mutex or not.
+  bool answered_ = false;  // something, since it was dialled
   connection connection_{};
   std::string unsent_{};
   std::vector<reply> come_{};

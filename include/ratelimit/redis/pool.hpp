@@ -55,6 +55,7 @@ class pool {
   // `read` may run on another thread that calls here, while this one waits, and with a lock held: it only reads.
   template <class Read>
   std::error_code call(std::string_view commands, std::size_t replies, const deadline& until, Read read) {
+    if (replies == 0) return {};
     if (until.passed()) return errc::timeout;
     block& own = current();
     const breaker::entry in = own.health.enter(breaker_clock::now);
@@ -94,8 +95,7 @@ class pool {
       } catch (...) {
         to.thrown = std::current_exception();
       }
-      if (error && (error == errc::protocol || error == errc::too_many_clients || error == errc::loading))
-        to.out_of_service = error;
+      if (error && (error == errc::protocol || error == errc::loading)) to.out_of_service = error;
       return error;
     }
   };
@@ -114,13 +114,13 @@ class pool {
       link& by = choose(replies);
       by.ask(one, to);
       by.load.fetch_sub(replies, std::memory_order_relaxed);
-      if (one.ended == exchange::end::undialled && has_open())
+      if (found_no_room(one) && has_open())
         next_dial_ = (breaker_clock::now() + to.first_pause).time_since_epoch().count();
     }
 
     // Of what was sent nothing is ever sent again.
     bool may_repeat(const exchange& one) const noexcept {
-      if (one.ended == exchange::end::undialled) return one.error != errc::timeout && has_open();
+      if (found_no_room(one)) return one.error != errc::timeout && has_open();
       return one.ended == exchange::end::unsent;
     }
 
@@ -130,6 +130,11 @@ class pool {
     block* abandoned_before = nullptr;
 
    private:
+    // True when a connection more could not be had: those that there are may still serve.
+    static bool found_no_room(const exchange& one) noexcept {
+      return one.ended == exchange::end::undialled || one.error == errc::too_many_clients;
+    }
+
     bool has_open() const noexcept {
       return std::any_of(links.begin(), links.end(), [](const link& one) { return one.is_open(); });
     }
