@@ -130,9 +130,10 @@ local function refund(taken_at)
       newest = time
     end
   end
-  redis.call('PEXPIRE', key, lifetime())
   grows = used > limit and time_of(edge, first, used - limit + 1) or oldest
   if used == 0 then
     grows, newest = now, nil
   end
+  -- Last: a lifetime of a millisecond may be over at once, and the key gone.
+  redis.call('PEXPIRE', key, lifetime())
 end

@@ -5,6 +5,7 @@
 
 #include <httplib.h>
 
+#include "accounts.hpp"
 #include "parameters.hpp"
 #include "problem.hpp"
 
@@ -40,8 +41,12 @@ inline void genres(const Request&, Response& response) {
   answer(response, R"({"genres":["comedy","crime","documentary"]})");
 }
 
+inline void signed_in(const account& known, Response& response) {
+  answer(response, R"({"key":")" + std::string{known.key} + R"("})");
+}
+
 inline void not_found(const Request&, Response& response) {
-  answer_problem(response, 404, "nothing is here; see /api/v1/discover, trending, search, titles/ID and genres");
+  answer_problem(response, 404, "nothing is here; see /api/v1/discover, trending, search, titles/ID, genres and login");
 }
 
 }  // namespace api_server::pages

@@ -58,7 +58,8 @@ inline std::optional<ratelimit::time_point> parse_time(std::string_view text) no
   const int second = number(text.substr(18, 2));
   const int zone_hours = number(text.substr(22, 2));
   const int zone_minutes = number(text.substr(24, 2));
-  if (day < 0 || year < 0 || zone_hours < 0 || zone_minutes < 0 || zone_minutes > 59) return std::nullopt;
+  if (day < 0 || year < 0) return std::nullopt;
+  if (zone_hours < 0 || zone_hours > 23 || zone_minutes < 0 || zone_minutes > 59) return std::nullopt;
   if (hour < 0 || hour > 23 || minute < 0 || minute > 59) return std::nullopt;
   if (second < 0 || second > 60) return std::nullopt;  // 60: a leap second
   const std::chrono::year_month_day date{std::chrono::year{year}, std::chrono::month{month_number(text.substr(3, 3))},

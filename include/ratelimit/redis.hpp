@@ -28,10 +28,10 @@ namespace ratelimit {
 //
 // A script is sent by its SHA-1; where the server does not know it (it was restarted, or SCRIPT FLUSH ran), its source
 // follows once. A refusal that passes by itself (LOADING, BUSY, TRYAGAIN, CLUSTERDOWN, MASTERDOWN) is waited out for a
-// few milliseconds. A check that found its connection closed before a byte of it was sent is sent once on another; one
-// whose server says that it is not the one to ask goes to the one that is. Nothing else is ever sent twice. When a
-// connection breaks, or says what is no answer, the checks that were on it fail, and it is never used again: no check
-// can read another one's answer. No SIGPIPE is raised. A forked child dials connections of its own.
+// few milliseconds, and a server that says it is not the one to ask is believed. A check that found its connection
+// closed before a byte of it was sent is sent once on another. Nothing else is ever sent twice. When a connection
+// breaks, or says what is no answer, the checks that were on it fail, and it is never used again: no check can read
+// another one's answer. No SIGPIPE is raised. A forked child dials connections of its own.
 //
 // A server that does not answer is left alone for a while: see redis_options::failures.
 class redis {

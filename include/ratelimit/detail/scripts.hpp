@@ -14,7 +14,7 @@ struct script {
 namespace scripts {
 
 inline constexpr script sliding_log{
-    "sliding_log", "bcd68b2c9f66694e889e9aaad2269382b4607e33",
+    "sliding_log", "ecda8316c4b181f2320917e844a4ee8f85eca769",
     R"lua(-- Sliding log: every admitted call is remembered for one window, (now - window, now].
 --
 -- KEYS[1]  a sorted set, one member per admitted call; score: its time (microseconds); member: five big-endian doubles:
@@ -186,11 +186,12 @@ local function refund(taken_at)
       newest = time
     end
   end
-  redis.call('PEXPIRE', key, lifetime())
   grows = used > limit and time_of(edge, first, used - limit + 1) or oldest
   if used == 0 then
     grows, newest = now, nil
   end
+  -- Last: a lifetime of a millisecond may be over at once, and the key gone.
+  redis.call('PEXPIRE', key, lifetime())
 end
   if op == 'take' then
     -- Somebody removed the lifetime: a client that never comes back must not stay for ever.
@@ -904,7 +905,7 @@ return {fits and 1 or 0, start, count}
 )lua"};
 
 inline constexpr script all_of{
-    "all_of", "455537190e49c9e34518726d381e93d371c02165",
+    "all_of", "173d7c0a6209310da7064eba83d9480d0a33fc79",
     R"lua(-- The time is ARGV[1], microseconds since the epoch, or the server's own where that is "". `stamp` is `now` as text:
 -- numbers passed to a command are written slowly.
 local stamp = ARGV[1]
@@ -1075,11 +1076,12 @@ local function refund(taken_at)
       newest = time
     end
   end
-  redis.call('PEXPIRE', key, lifetime())
   grows = used > limit and time_of(edge, first, used - limit + 1) or oldest
   if used == 0 then
     grows, newest = now, nil
   end
+  -- Last: a lifetime of a millisecond may be over at once, and the key gone.
+  redis.call('PEXPIRE', key, lifetime())
 end
 
     return lifetime, refund
