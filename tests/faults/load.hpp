@@ -30,7 +30,7 @@ using ratelimit::fail;
 using ratelimit::source;
 using support::server;
 
-using window = ratelimit::fixed_window<ratelimit::redis, ratelimit::manual_clock>;
+using window = ratelimit::fixed_window<ratelimit::redis>;
 using clock = std::chrono::steady_clock;
 
 inline constexpr std::int64_t limit = 1'000'000'000;
@@ -42,12 +42,16 @@ inline long open_descriptors() {
   return std::distance(begin(all), end(all));
 }
 
-// Every thread counts one identity, at a time that no other call has. So an answer that is another call's shows by its
-// time, a lost or a double count by the number used.
+// Every thread counts one identity, from a number of its own on, by the server's time. So an answer that is another
+// thread's shows by its number, one to an earlier call by its time, and a lost or double count by what is in Redis.
 class load {
  public:
-  explicit load(const ratelimit::redis_options& to, int threads = 8) : store_{to} {
-    for (int i = 0; i < threads; ++i) callers_.emplace_back(i);
+  // `unharmed` reaches the server whatever the fault.
+  load(const ratelimit::redis_options& to, ratelimit::redis& unharmed, int threads = 8) : store_{to} {
+    for (int i = 1; i <= threads; ++i) {
+      caller& one = callers_.emplace_back(i);
+      REQUIRE(limiter(unharmed, 60s).check(one.who, {}, one.base).used == one.base);
+    }
     for (caller& one : callers_) one.thread = std::thread{[this, &one] { call(one); }};
   }
   load(const load&) = delete;
@@ -97,22 +101,21 @@ class load {
       all.longest = std::max(all.longest, one.longest);
       for (const std::error_code error : one.errors)
         if (std::find(all.errors.begin(), all.errors.end(), error) == all.errors.end()) all.errors.push_back(error);
-      const auto d = limiter(unharmed, 60s, one.time).peek(one.who);
+      const auto d = limiter(unharmed, 60s).peek(one.who);
       REQUIRE(d.counted());
-      if (d.used < one.counted) all.doubled += one.counted - d.used;
-      if (d.used > one.counted + one.unknown) all.doubled += d.used - one.counted - one.unknown;
+      const std::int64_t taken = d.used - one.base;
+      if (taken < one.counted) all.doubled += one.counted - taken;
+      if (taken > one.counted + one.unknown) all.doubled += taken - one.counted - one.unknown;
     }
     return all;
   }
 
  private:
   struct caller {
-    explicit caller(int i) : who{"caller " + std::to_string(i)}, time{start + std::chrono::minutes{i}} {}
-
-    static constexpr ratelimit::time_point start{1'700'006'400s};  // a day's first second
+    explicit caller(int i) : who{"caller " + std::to_string(i)}, base{i * std::int64_t{10'000'000}} {}
 
     std::string who;
-    ratelimit::manual_clock time;
+    std::int64_t base;
     std::thread thread{};
     std::atomic<long> counted{0}, failed{0};
     long checks = 0, in_time = 0, wrong = 0;
@@ -121,17 +124,16 @@ class load {
     std::vector<std::error_code> errors{};
   };
 
-  static window limiter(ratelimit::redis& store, std::chrono::microseconds patience, ratelimit::manual_clock time) {
-    return {store,
-            {.name = "t", .limit = limit, .window = 24h, .on_failure = fail::open, .deadline = patience},
-            std::move(time)};
+  // So long a window that none ends while a test runs.
+  static window limiter(ratelimit::redis& store, std::chrono::microseconds patience) {
+    return {store, {.name = "t", .limit = limit, .window = 24h * 3650, .on_failure = fail::open, .deadline = patience}};
   }
 
   void call(caller& own) {
-    const window limit_of_mine = limiter(store_, deadline, own.time);
-    std::int64_t last = 0;
+    const window limit_of_mine = limiter(store_, deadline);
+    std::int64_t last = own.base;
     while (!stopping_) {
-      own.time.advance(1us);
+      const auto since = std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now());
       const auto from = clock::now();
       const auto d = limit_of_mine.check(own.who);
       const auto took = clock::now() - from;
@@ -139,9 +141,8 @@ class load {
       own.in_time += took <= deadline + tolerance;
       own.longest = std::max(own.longest, took);
       if (d.counted()) {
-        const bool own_answer = d.from == source::redis && !d.error && d.allowed && d.at == own.time.now() &&
-                                d.used > last && d.used <= own.counted + own.unknown + 1 &&
-                                d.remaining == limit - d.used;
+        const bool own_answer = d.from == source::redis && !d.error && d.allowed && d.at >= since && d.used > last &&
+                                d.used <= own.base + own.counted + own.unknown + 1 && d.remaining == limit - d.used;
         if (!own_answer) ++own.wrong;
         last = d.used;
         ++own.counted;
@@ -178,23 +179,24 @@ inline void report(std::string_view fault, const load::tally& t, long leaked, st
 }
 
 // Load, `fault` in the middle of it (which ends what it began), and what came of it.
-// each: the descriptors that one connection may take in this process, a proxy's among them.
+// `each`: the descriptors that one connection may take in this process, a proxy's among them.
 template <class Fault>
 load::tally under_load(std::string_view name, server& redis, const ratelimit::redis_options& to, const Fault& fault,
                        int each = 1) {
+  ratelimit::redis unharmed{redis.url()};
   redis.command({"PING"});
-  const long before = open_descriptors();
   load::tally t;
   std::chrono::milliseconds recovery{};
+  long before = 0;
   {
-    load traffic{to};
+    before = open_descriptors() + 1;  // and the unharmed one
+    load traffic{to, unharmed};
     traffic.wait_for_answers(20);
     fault(traffic);
     recovery = traffic.wait_for_answers(1);
     traffic.wait_for_answers(20);
     traffic.stop();
     CHECK(open_descriptors() <= before + each * to.connections);
-    ratelimit::redis unharmed{redis.url()};
     t = traffic.sum(unharmed);
   }
   redis.command({"PING"});

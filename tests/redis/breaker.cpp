@@ -191,7 +191,7 @@ TEST_CASE("a server that turns everybody away is not dialled in a storm") {
   std::atomic<bool> ill{true};
   fake_server server{[&](const words& said) -> bytes {
     if (ill) return {"-ERR max number of clients reached\r\n", true};
-    return said.front() == "EVALSHA" ? "*5\r\n:1\r\n:5\r\n:0\r\n:0\r\n:1\r\n" : "+OK\r\n";
+    return said.front() == "EVALSHA" ? "*5\r\n:3\r\n:5\r\n:0\r\n:0\r\n:1\r\n" : "+OK\r\n";
   }};
   changes heard;
   ratelimit::redis_options to{.unix_path = server.socket_path(), .client_name = "ours", .connections = 4};

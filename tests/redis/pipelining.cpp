@@ -37,7 +37,7 @@ struct gated_server {
     while (!open) std::this_thread::sleep_for(1ms);
     const std::lock_guard lock{mutex};
     if (identity == special) return instead;
-    return bytes{"*5\r\n:1\r\n:5\r\n:0\r\n:0\r\n:" + identity + "\r\n"};
+    return bytes{"*5\r\n:3\r\n:5\r\n:0\r\n:0\r\n:" + identity + "\r\n"};
   }};
   ratelimit::redis store{{.unix_path = server.socket_path(), .connections = 1}};
 
@@ -125,7 +125,7 @@ TEST_CASE("a call that leaves after it was sent: its answer is nobody's") {
     // The first answer comes, and then no other for a time: 2, 3 and 4 have been sent by then.
     const std::lock_guard lock{s.mutex};
     s.special = "2";
-    s.instead = bytes{"*5\r\n:1\r\n:5\r\n:0\r\n:0\r\n:2\r\n", false, 30ms};  // byte by byte: 0.8 s
+    s.instead = bytes{"*5\r\n:3\r\n:5\r\n:0\r\n:0\r\n:2\r\n", false, 30ms};  // byte by byte: 0.8 s
   }
   s.open = true;
   check_answered(first.get(), 1);
