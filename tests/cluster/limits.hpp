@@ -20,7 +20,7 @@ using ratelimit::fail;
 using ratelimit::source;
 
 // What a script answers that took one unit of ten.
-inline const std::string taken = "*5\r\n:1\r\n:5\r\n:0\r\n:0\r\n:1\r\n";
+inline const std::string taken = "*5\r\n:3\r\n:5\r\n:0\r\n:0\r\n:1\r\n";
 
 using window = ratelimit::fixed_window<ratelimit::redis>;
 

@@ -291,8 +291,8 @@ TEST_CASE("no node knows the slots: told, and found when one does") {
 
 TEST_CASE("a batch goes to each node in one pipeline, and its answers keep their order") {
   two_nodes nodes;
-  nodes.answer_with(0, [] { return bytes{"*5\r\n:1\r\n:5\r\n:0\r\n:0\r\n:1\r\n"}; });
-  nodes.answer_with(1, [] { return bytes{"*5\r\n:1\r\n:5\r\n:0\r\n:0\r\n:2\r\n"}; });
+  nodes.answer_with(0, [] { return bytes{"*5\r\n:3\r\n:5\r\n:0\r\n:0\r\n:1\r\n"}; });
+  nodes.answer_with(1, [] { return bytes{"*5\r\n:3\r\n:5\r\n:0\r\n:0\r\n:2\r\n"}; });
   ratelimit::redis store{nodes.url()};
   const window limiter = limiter_on(store);
   const std::vector<ratelimit::call> calls{{high}, {low}, {low}, {high}, {low}};

@@ -268,7 +268,7 @@ TEST_CASE("a sentinel that never answers leaves the others their share of the ti
   ratelimit::redis store{"redis+sentinel://127.0.0.1:" + std::to_string(silent.port()) + "," + one.address() +
                          "/themaster"};
   check_taken(limiter_on(store, 300ms).check("a"));
-  CHECK(silent.commands() == words{"SENTINEL"});
+  support::wait_until([&] { return silent.commands() == words{"SENTINEL"}; });
 }
 
 TEST_CASE("a forked child finds its own way, also when its parent was just asking") {
@@ -335,14 +335,14 @@ TEST_CASE("sentinel failovers under load: nothing is counted twice, and the new 
     const auto fail_over = [&](const char* name, std::size_t from, const auto& strike, const auto& mend) {
       const std::size_t to = 1 - from;
       load run{identities(40, name), 4, 50ms, memory::may_lose, ask};
-      support::wait_until([&] { return run.counted_so_far() > 500; });
+      support::wait_until([&] { return run.counted_so_far() > 200; });
       run.fault();
       strike(group.node(from));
       support::wait_until([&] { return group.is_master(to); }, 60s);
       support::wait_until([&] { return limiter.check("probe").counted(); }, 60s);
       run.recovered();
       const long before = run.counted_so_far();
-      support::wait_until([&] { return run.counted_so_far() > before + 500; });
+      support::wait_until([&] { return run.counted_so_far() > before + 200; });
       mend(group.node(from));
       support::wait_until([&] { return group.is_synced_replica(from); }, 60s);
       rows.emplace_back(name, run.stop());
@@ -355,7 +355,7 @@ TEST_CASE("sentinel failovers under load: nothing is counted twice, and the new 
         "sentinel failover under load: kill -9", 0, [](support::server& s) { s.kill(); },
         [](support::server& s) { s.start(); });
     fail_over(
-        "sentinel failover under load: SIGSTOP, SIGCONT", 1, [](support::server& s) { s.freeze(); },
+        "sentinel failover under load: SIGSTOP", 1, [](support::server& s) { s.freeze(); },
         [](support::server& s) { s.thaw(); });
     std::this_thread::sleep_for(1s);
     fail_over(
@@ -370,7 +370,7 @@ TEST_CASE("sentinel failovers under load: nothing is counted twice, and the new 
   const long leaked = open_descriptors() - descriptors;
   for (auto& [name, row] : rows) {
     row.leaked = leaked;
-    row.print(name);
+    row.report(name);
     CHECK(row.wrong == 0);
     CHECK(row.doubled == 0);
   }

@@ -179,8 +179,7 @@ class cluster {
     if (!moved && !is_new) return;
     if (is_new) found = better->nodes.insert(found, to);
     if (moved) better->at[told.slot] = static_cast<std::uint16_t>(found - better->nodes.begin() + 1);
-    seen = map_.correct(seen, std::move(better));
-    if (moved) map_.doubt();
+    seen = map_.correct(seen, std::move(better), moved);
   }
 
   node_ptr node_at(const slot_map& map, const redis_address& where) const {

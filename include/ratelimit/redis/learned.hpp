@@ -92,10 +92,14 @@ class learned {
     doubted_ = true;
   }
 
-  // A correction of `seen` that came by itself. What is known then: newer knowledge than `seen` is not touched.
-  pointer correct(const pointer& seen, pointer better) {
+  // A correction of `seen` that came by itself; where it `hints` at more, the next call learns all anew. What is known
+  // then: newer knowledge than `seen` is neither touched nor doubted.
+  pointer correct(const pointer& seen, pointer better, bool hints) {
     const std::lock_guard lock{exchange_mutex()};
-    if (known_ == seen) known_.swap(better);
+    if (known_ == seen) {
+      known_.swap(better);
+      doubted_ = doubted_ || hints;
+    }
     return known_;
   }
 
