@@ -44,7 +44,7 @@ struct sliding_log_options {
   // Decide and report, never deny: what would have been denied has would_deny set, and is not counted.
   bool shadow = false;
   // Who is told of decisions (observer.hpp); default nobody.
-  ratelimit::observer observer{};
+  ratelimit::observer observer = ratelimit::observer();
   // Before each key; at most 512 bytes, no braces.
   std::string prefix = "ratelimit:";
 };

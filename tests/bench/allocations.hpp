@@ -9,14 +9,15 @@ namespace bench {
 inline thread_local long long allocations = 0;
 }
 
-void* operator new(std::size_t size) {
+// Not inlined: a compiler that sees through one of a pair finds the other mismatched.
+[[gnu::noinline]] void* operator new(std::size_t size) {
   ++bench::allocations;
   if (void* made = std::malloc(size == 0 ? 1 : size)) return made;
   throw std::bad_alloc{};
 }
-void operator delete(void* made) noexcept {
+[[gnu::noinline]] void operator delete(void* made) noexcept {
   std::free(made);
 }
-void operator delete(void* made, std::size_t) noexcept {
+[[gnu::noinline]] void operator delete(void* made, std::size_t) noexcept {
   std::free(made);
 }
