@@ -2,6 +2,7 @@
 #include <string>
 
 #include "rows.hpp"
+#include "support/wait.hpp"
 
 namespace {
 
