@@ -351,6 +351,86 @@ void bytes(bench::table& out, support::server& server, ratelimit::redis& store) 
   key_bytes(short_names.window, "ours:window:window:", "fixed window", 0);
 }
 
+// Three limits decided together, beside the same three one after the other.
+void several(bench::table& out, support::server& server, ratelimit::redis& store) {
+  const limiters<ratelimit::system_clock> ours{store, 1'000'000'000, "several:"};
+  const ratelimit::all_of quota{ours.log, ours.counter, ours.window};
+  const auto joint = [&](int i) { quota.check(identity(i)); };
+  const auto singles = [&](int i) {
+    ours.log.check(identity(i));
+    ours.counter.check(identity(i));
+    ours.window.check(identity(i));
+  };
+  const bench::pair_of time = bench::alternate(
+      rounds, [&] { return bench::median(bench::latencies(1000, joint)); },
+      [&] { return bench::median(bench::latencies(1000, singles)); });
+  out.add({"p50, all_of three limits / three single checks", time.ours, time.other, time.ratio, 0.6, false, "us"});
+
+  // What the commands inside cost by themselves, and the script around them.
+  std::vector<double> scripts, inner, ratios;
+  for (int round = 0; round < rounds; ++round) {
+    server.reset_statistics();
+    for (int i = 0; i < 1000; ++i) joint(i);
+    const std::string text = server.command({"INFO", "commandstats"}).text;
+    double script = 0, rest = 0;
+    for (std::size_t at = text.find("cmdstat_"); at != std::string::npos; at = text.find("cmdstat_", at + 1)) {
+      const std::string name = text.substr(at + 8, text.find(':', at) - at - 8);
+      const double spent = std::stod(text.substr(text.find("usec=", at) + 5));
+      if (name == "evalsha") {
+        script = spent / 1000;
+      } else if (name != "info" && name != "config|resetstat") {
+        rest += spent / 1000;
+      }
+    }
+    scripts.push_back(script);
+    inner.push_back(rest);
+    ratios.push_back(script / rest);
+  }
+  out.add({"server time, all_of three limits / the commands inside it", bench::median(scripts), bench::median(inner),
+           bench::median(ratios), 1.3, false, "us"});
+  const auto three = [&] {
+    for (int i = 0; i < 1000; ++i) singles(i);
+  };
+  const bench::pair_of whole = bench::alternate(
+      rounds,
+      [&] {
+        return server_time(server, [&] {
+          for (int i = 0; i < 1000; ++i) joint(i);
+        });
+      },
+      [&] { return 3 * server_time(server, three); });
+  out.add({"server time, all_of three limits / three single scripts", whole.ours, whole.other, whole.ratio, 0, false,
+           "us"});
+}
+
+// What stays in the process.
+void in_process(bench::table& out, ratelimit::redis& store) {
+  ratelimit::memory memory;
+  ratelimit::sliding_log refusing{
+      store,
+      {.name = "denied", .limit = 1, .window = 1h, .on_failure = fail::closed, .deadline = 5s, .deny_cache = 1000}};
+  for (int i = 0; i < 2; ++i) refusing.check("hammer");
+  const auto each = [](const auto& call) {
+    const auto began = std::chrono::steady_clock::now();
+    for (int i = 0; i < 100'000; ++i) call();
+    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - began).count() / 100'000;
+  };
+  std::vector<double> denied;
+  for (int round = 0; round < rounds; ++round) denied.push_back(each([&] { refusing.check("hammer"); }));
+  out.add({"a refusal out of the deny cache", bench::median(denied), 1, bench::median(denied), 0.3, false, "us"});
+
+  const ratelimit::metrics metrics;
+  ratelimit::fixed_window plain{
+      memory, {.name = "plain", .limit = 1'000'000'000'000, .window = 24h, .on_failure = fail::closed}};
+  ratelimit::fixed_window observed{
+      memory,
+      {.name = "observed", .limit = 1'000'000'000'000, .window = 24h, .on_failure = fail::closed, .observer = metrics}};
+  const bench::pair_of seen = bench::alternate(
+      rounds, [&] { return each([&] { observed.check("one"); }); }, [&] { return each([&] { plain.check("one"); }); });
+  out.add({"a check in memory with metrics, beyond one without", seen.ours, seen.other, seen.ours - seen.other, 0.1,
+           false, "us"});
+}
+
 void per_check(bench::table& out, support::server& server, ratelimit::redis& store) {
   const limiters<ratelimit::server_clock> ours{store};
   const std::string who = identity(1);
@@ -386,6 +466,8 @@ int main(int argc, char** argv) {
   against_classic(out, server, store);
   within_ourselves(out, server, store);
   by_limit(out, server, store);
+  several(out, server, store);
+  in_process(out, store);
   bytes(out, server, store);
   per_check(out, server, store);
   if (json) {
