@@ -333,7 +333,7 @@ class all_of {
   }
 
   void report(const decision_type& d, operation op, const call& c, deadline::clock::time_point started) const {
-    each([&](auto n, const auto& limit) { limit.report(d.parts[n], op, c, started); });
+    each([&](auto n, const auto& limit) { limit.report(d.parts[n], op, c, started, d.allowed); });
   }
 
   std::error_code invalid(const call& c) const {

@@ -292,11 +292,13 @@ class limiter {
     return d;
   }
 
-  void report(const decision& d, operation op, const call& c, std::chrono::steady_clock::time_point started) const {
+  // `passed`: the call was not refused by another limit beside this one.
+  void report(const decision& d, operation op, const call& c, std::chrono::steady_clock::time_point started,
+              bool passed = true) const {
     const observer& told = shared_->options.observer;
     if (told.decided)
       detail::tell(told.decided, observation{d, shared_->options.algorithm, op, deadline::clock::now() - started});
-    if (!told.near || op != operation::take || !d.allowed || d.would_deny || !d.counted()) return;
+    if (!told.near || op != operation::take || !passed || !d.allowed || d.would_deny || !d.counted()) return;
     const double edge = told.near_ratio * static_cast<double>(d.limit);
     if (static_cast<double>(d.used) >= edge && static_cast<double>(d.used - c.cost) < edge)
       detail::tell(told.near, near_limit{d, c.identity, c.region});

@@ -93,6 +93,21 @@ TEST_CASE("A batch is told of call by call", "[inprocess]") {
   CHECK(told == std::vector<std::int64_t>{1, 4});
 }
 
+TEST_CASE("A limit that had room is not near for calls that another limit refused", "[inprocess]") {
+  ratelimit::memory store;
+  const manual_clock clock{w0};
+  near_calls told;
+  const auto roomy = watched(store, clock, told.observer());
+  const ratelimit::sliding_log narrow{
+      store, {.name = "narrow", .limit = 8, .window = 60s, .on_failure = fail::closed}, clock};
+  const ratelimit::all_of both{roomy, narrow};
+  for (int i = 0; i < 8; ++i) CHECK(both.check("client", "eu").allowed);
+  CHECK(told.used == std::vector<std::int64_t>{8});
+  for (int i = 0; i < 3; ++i) CHECK_FALSE(both.check("client", "eu").allowed);
+  CHECK(told.used == std::vector<std::int64_t>{8});
+  CHECK(told.who == std::vector<std::string>{"client@eu"});
+}
+
 TEST_CASE("What an observer throws is dropped", "[inprocess]") {
   failing_store store;
   int calls = 0;
