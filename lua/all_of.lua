@@ -29,7 +29,8 @@ for i = 1, count do
     only_looks and 'peek' or op)
   part.takes = op == 'take' and not only_looks
   if part.takes and again then
-    part.fits, part.takes = true, false -- counted before, and the answer is that of then
+    -- counted before, and the answer is that of then, but for a block
+    part.fits, part.takes = not (part.blocked and now < part.blocked), false
   elseif part.takes and not part.fits and kind == 'binding' then
     go = false
   end

@@ -16,14 +16,14 @@ cost = cost and cost + 0 or 1
 op = op and op ~= '' and op or 'take'
 
 local id, again = KEYS[2], false
-if id and op == 'take' then
+if id and (op == 'take' or op == 'peek') then
   local first = redis.call('GET', id)
   again = first and now < first + args[8]
 end
 
 @look@
 if again then
-  fits = true -- counted before, and the answer is that of then
+  fits = not (blocked and now < blocked) -- counted before, and the answer is that of then, but for a block
 elseif op == 'take' and fits then
 @take@
   blocked = nil -- it is over

@@ -54,7 +54,8 @@ end
 
 @keep@
 local function block()
-  keep(struct.pack('<ddd', tokens, fraction, last), lifetime())
+  -- a full bucket is full at any capacity
+  keep(struct.pack('<ddd', tokens < limit and tokens or 9007199254740991, fraction, last), lifetime())
 end
 
 local function refund()

@@ -286,7 +286,7 @@ class all_of {
   decision_type without_store(operation op, const call& c, const questions& put, std::error_code why,
                               const deadline& until) const {
     if (any_closed()) return uncounted(c, source::failed_closed, why);
-    // Limits with fail::open neither count nor refuse here.
+    // Limits with fail::open, and those in shadow, neither count nor refuse here.
     questions local = put;
     std::array<request, count> what;
     std::array<outcome, count> seen;
@@ -312,7 +312,7 @@ class all_of {
     decision_type d;
     each([&](auto n, const auto& limit) {
       d.parts[n] = limit.shared_->local ? limit.conclude(local[n], seen[n], source::local)
-                                        : limit.uncounted(put[n].what.numbers, source::failed_open, why);
+                                        : limit.uncounted(put[n].what.numbers, limit.source_of_failure(), why);
       d.parts[n].error = why;
     });
     return verdict(d);
@@ -327,7 +327,13 @@ class all_of {
   // The parts as they are enforced, and the one that binds.
   decision_type verdict(decision_type d) const {
     each([&](auto n, const auto& limit) { d.parts[n] = limit.enforce(d.parts[n]); });
-    static_cast<decision&>(d) = *std::min_element(d.parts.begin(), d.parts.end(), binds_before);
+    // A limit in shadow binds nobody, unless all are.
+    std::array<bool, count> shadow{};
+    each([&](auto n, const auto& limit) { shadow[n] = limit.shared_->options.shadow; });
+    std::size_t binding = 0;
+    for (std::size_t i = 1; i < count; ++i)
+      if (shadow[binding] != shadow[i] ? shadow[binding] : binds_before(d.parts[i], d.parts[binding])) binding = i;
+    static_cast<decision&>(d) = d.parts[binding];
     d.would_deny = std::any_of(d.parts.begin(), d.parts.end(), [](const decision& part) { return part.would_deny; });
     return d;
   }
@@ -340,7 +346,7 @@ class all_of {
     if (c.limit) return errc::invalid_limit;
     std::error_code first;
     each([&](auto, const auto& limit) {
-      if (const std::error_code bad = limit.invalid(c); bad && !first) first = bad;
+      if (!first) first = limit.invalid(c);
     });
     return first;
   }
@@ -353,7 +359,7 @@ class all_of {
 
   bool any_closed() const {
     bool closed = false;
-    each([&](auto, const auto& limit) { closed = closed || limit.shared_->options.on_failure == fail::closed; });
+    each([&](auto, const auto& limit) { closed = closed || limit.refuses_when_ill(); });
     return closed;
   }
 

@@ -259,6 +259,10 @@ class limiter {
     return d;
   }
 
+  // A limit in shadow never refuses.
+  bool refuses_when_ill() const noexcept {
+    return shared_->options.on_failure == fail::closed && !shared_->options.shadow;
+  }
   source source_of_failure() const noexcept {
     return shared_->options.on_failure == fail::closed ? source::failed_closed : source::failed_open;
   }

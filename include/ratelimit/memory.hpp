@@ -55,10 +55,10 @@ class memory {
     const std::lock_guard lock{where.mutex};
     const std::int64_t now = time_of(what);
     if (what.once.empty()) return where.run(what, what.op, now);
-    const bool again = what.op == operation::take && where.remembers(what, now);
+    const bool again = (what.op == operation::take || what.op == operation::peek) && where.remembers(what, now);
     outcome seen = where.run(what, again ? operation::peek : what.op, now);
     if (again) {
-      seen.allowed = true;
+      seen.allowed = !is_ahead(seen.blocked, now);
     } else if (what.op == operation::take && seen.allowed) {
       where.remember(what, now);
     } else if (what.op == operation::refund) {
@@ -267,7 +267,7 @@ class memory {
       const bool take = what[i].op == operation::take;
       out[i] = shards[i]->run(what[i], take ? operation::peek : what[i].op, now);
       if (!take) continue;
-      if (again) out[i].allowed = true;
+      if (again) out[i].allowed = !is_ahead(out[i].blocked, now);
       if (!out[i].allowed && what[i].binding) go = false;
     }
     if (!go || again) return;

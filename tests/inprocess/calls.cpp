@@ -224,3 +224,43 @@ TEMPLATE_TEST_CASE("A refund with a time to a log or a bucket gives back what is
   CHECK(figures(bucket.refund("client", "eu", 100, taken.at)) == untouched(10));
   CHECK(figures(log.refund("client", "eu", 100, taken.at)) == untouched(10));
 }
+
+TEMPLATE_TEST_CASE("A block refuses a call whose id was counted before; peek says what check would", "[inprocess]",
+                   on_memory, on_redis) {
+  TestType b;
+  recipes::with_each(b, 1, 60s, [&](const auto& limiter, const std::string& tag) {
+    INFO(tag);
+    b.clock.set(w0);
+    CHECK(limiter.check(with_id("a")).allowed);
+    CHECK(limiter.peek(with_id("a")).allowed);
+    CHECK_FALSE(limiter.peek(with_id("b")).allowed);
+    CHECK(limiter.check(with_id("a")).used == 1);
+    CHECK_FALSE(limiter.block("client", "eu", 30s));
+    CHECK_FALSE(limiter.peek(with_id("a")).allowed);
+    const auto blocked = limiter.check(with_id("a"));
+    CHECK_FALSE(blocked.allowed);
+    CHECK(blocked.used == 1);
+    b.clock.advance(30s);
+    CHECK(limiter.check(with_id("a")).allowed);
+    CHECK_FALSE(limiter.reset("client", "eu"));
+  });
+}
+
+TEMPLATE_TEST_CASE("A block leaves an unused bucket full, whatever its capacity becomes", "[inprocess]", on_memory,
+                   on_redis) {
+  TestType b;
+  const auto bucket = [&](std::int64_t capacity) {
+    return ratelimit::token_bucket{b.store,
+                                   {.name = "block",
+                                    .capacity = capacity,
+                                    .refill = 1,
+                                    .per = 1h,
+                                    .on_failure = fail::closed,
+                                    .deadline = recipes::patience},
+                                   b.clock};
+  };
+  CHECK_FALSE(bucket(2).block("client", "eu", 10min));
+  b.clock.advance(10min);
+  CHECK(figures(bucket(2).peek("client", "eu")) == untouched(2));
+  CHECK(figures(bucket(10).peek("client", "eu")) == untouched(10));
+}

@@ -14,7 +14,7 @@ struct script {
 namespace scripts {
 
 inline constexpr script sliding_log{
-    "sliding_log", "ecda8316c4b181f2320917e844a4ee8f85eca769",
+    "sliding_log", "e8b5f526d16e90b7458ed30139e03ab0c7994bc3",
     R"lua(-- Sliding log: every admitted call is remembered for one window, (now - window, now].
 --
 -- KEYS[1]  a sorted set, one member per admitted call; score: its time (microseconds); member: five big-endian doubles:
@@ -55,7 +55,7 @@ cost = cost and cost + 0 or 1
 op = op and op ~= '' and op or 'take'
 
 local id, again = KEYS[2], false
-if id and op == 'take' then
+if id and (op == 'take' or op == 'peek') then
   local first = redis.call('GET', id)
   again = first and now < first + args[8]
 end
@@ -108,7 +108,7 @@ end
 local fits = cost <= limit - used and not (blocked and now < blocked)
 
 if again then
-  fits = true -- counted before, and the answer is that of then
+  fits = not (blocked and now < blocked) -- counted before, and the answer is that of then, but for a block
 elseif op == 'take' and fits then
 -- @take
 local time, score = now, stamp
@@ -214,7 +214,7 @@ return {fits and 1 or 0, used, grows, newest, passes}
 )lua"};
 
 inline constexpr script compact_log{
-    "compact_log", "c15c1b597fb62d42610a474f2b1f140e3a129877",
+    "compact_log", "4c3b4ae645fbbfee66d452dc2927d7aded2564ff",
     R"lua(-- Compact log: the decisions of the sliding log, from a list of about 10 bytes an entry.
 --
 -- KEYS[1]  a list, oldest first, one element per admitted call: its time (microseconds), an integer; from the first call
@@ -252,7 +252,7 @@ cost = cost and cost + 0 or 1
 op = op and op ~= '' and op or 'take'
 
 local id, again = KEYS[2], false
-if id and op == 'take' then
+if id and (op == 'take' or op == 'peek') then
   local first = redis.call('GET', id)
   again = first and now < first + args[8]
 end
@@ -362,7 +362,7 @@ end
 local fits = cost <= limit - used and not (blocked and now < blocked)
 
 if again then
-  fits = true -- counted before, and the answer is that of then
+  fits = not (blocked and now < blocked) -- counted before, and the answer is that of then, but for a block
 elseif op == 'take' and fits then
 -- @take
 local text = newest and newest > now and string.format('%.0f', newest) or stamp
@@ -472,7 +472,7 @@ return {fits and 1 or 0, used, grows, newest, passes}
 )lua"};
 
 inline constexpr script sliding_counter{
-    "sliding_counter", "46dd1c8c644ddb3cf7d7e08f22a51012f5b3b2a2",
+    "sliding_counter", "1a157f1e80688524ae1aad5fbfbfbdd2ecabbd1b",
     R"lua(-- Sliding counter: two windows aligned to the epoch,
 -- used = current + floor(previous * (window - elapsed) / window).
 --
@@ -529,7 +529,7 @@ cost = cost and cost + 0 or 1
 op = op and op ~= '' and op or 'take'
 
 local id, again = KEYS[2], false
-if id and op == 'take' then
+if id and (op == 'take' or op == 'peek') then
   local first = redis.call('GET', id)
   again = first and now < first + args[8]
 end
@@ -554,7 +554,7 @@ end
 local fits = cost <= limit - used and not (blocked and now < blocked)
 
 if again then
-  fits = true -- counted before, and the answer is that of then
+  fits = not (blocked and now < blocked) -- counted before, and the answer is that of then, but for a block
 elseif op == 'take' and fits then
 -- @take
 current = current + cost
@@ -625,7 +625,7 @@ return {fits and 1 or 0, start, current, previous}
 )lua"};
 
 inline constexpr script token_bucket{
-    "token_bucket", "d80a03d04725ad8ec7a8ce9fccb95af1a9f15e87",
+    "token_bucket", "1b49d9ab2753c868a76723d0c62b30302f932466",
     R"lua(-- Token bucket: `refill` tokens come each `window` microseconds, up to `limit`.
 --
 -- KEYS[1]  a string of three little-endian doubles: whole tokens, the fraction of the next one in 1/window, the time
@@ -684,7 +684,7 @@ cost = cost and cost + 0 or 1
 op = op and op ~= '' and op or 'take'
 
 local id, again = KEYS[2], false
-if id and op == 'take' then
+if id and (op == 'take' or op == 'peek') then
   local first = redis.call('GET', id)
   again = first and now < first + args[8]
 end
@@ -726,7 +726,7 @@ local function time_to_full()
 end
 
 if again then
-  fits = true -- counted before, and the answer is that of then
+  fits = not (blocked and now < blocked) -- counted before, and the answer is that of then, but for a block
 elseif op == 'take' and fits then
 -- @take
 tokens = tokens - cost
@@ -756,7 +756,8 @@ local function keep(value, life)
   end
 end
 local function block()
-  keep(struct.pack('<ddd', tokens, fraction, last), lifetime())
+  -- a full bucket is full at any capacity
+  keep(struct.pack('<ddd', tokens < limit and tokens or 9007199254740991, fraction, last), lifetime())
 end
 
 local function refund()
@@ -787,7 +788,7 @@ return {fits and 1 or 0, tokens, fraction, last}
 )lua"};
 
 inline constexpr script fixed_window{
-    "fixed_window", "e3879741d75310e11e8ce8be87542b9e3fdd2e7d",
+    "fixed_window", "7e704152ec3ed3fd8f3069ea37c72158cb534ad9",
     R"lua(-- Fixed window: [k * window, (k + 1) * window), counted from the epoch.
 --
 -- KEYS[1]  a string of two little-endian doubles: the window's start (microseconds), the units taken in it; and a block
@@ -823,7 +824,7 @@ cost = cost and cost + 0 or 1
 op = op and op ~= '' and op or 'take'
 
 local id, again = KEYS[2], false
-if id and op == 'take' then
+if id and (op == 'take' or op == 'peek') then
   local first = redis.call('GET', id)
   again = first and now < first + args[8]
 end
@@ -842,7 +843,7 @@ end
 local fits = cost <= limit - count and not (blocked and now < blocked)
 
 if again then
-  fits = true -- counted before, and the answer is that of then
+  fits = not (blocked and now < blocked) -- counted before, and the answer is that of then, but for a block
 elseif op == 'take' and fits then
 -- @take
 count = count + cost
@@ -905,7 +906,7 @@ return {fits and 1 or 0, start, count}
 )lua"};
 
 inline constexpr script all_of{
-    "all_of", "173d7c0a6209310da7064eba83d9480d0a33fc79",
+    "all_of", "f357d8b444d29855394e6dcaa88e0835e43f057b",
     R"lua(-- The time is ARGV[1], microseconds since the epoch, or the server's own where that is "". `stamp` is `now` as text:
 -- numbers passed to a command are written slowly.
 local stamp = ARGV[1]
@@ -1444,7 +1445,8 @@ local function keep(value, life)
   end
 end
 local function block()
-  keep(struct.pack('<ddd', tokens, fraction, last), lifetime())
+  -- a full bucket is full at any capacity
+  keep(struct.pack('<ddd', tokens < limit and tokens or 9007199254740991, fraction, last), lifetime())
 end
 
 local function refund()
@@ -1547,7 +1549,8 @@ for i = 1, count do
     only_looks and 'peek' or op)
   part.takes = op == 'take' and not only_looks
   if part.takes and again then
-    part.fits, part.takes = true, false -- counted before, and the answer is that of then
+    -- counted before, and the answer is that of then, but for a block
+    part.fits, part.takes = not (part.blocked and now < part.blocked), false
   elseif part.takes and not part.fits and kind == 'binding' then
     go = false
   end
