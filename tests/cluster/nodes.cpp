@@ -216,8 +216,8 @@ TEST_CASE("a cluster's master dies under load, and its replica takes over") {
       support::wait_until([&] { return run.counted_so_far() > 200; });
       run.fault();
       servers.node(0).kill();
-      support::wait_until([&] { return servers.node(3).command({"ROLE"}).items.at(0).text == "master"; }, 60s);
-      support::wait_until([&] { return limiter.check(identity_within(0, 5000)).counted(); }, 60s);
+      support::wait_until([&] { return servers.node(3).command({"ROLE"}).items.at(0).text == "master"; }, 180s);
+      support::wait_until([&] { return limiter.check(identity_within(0, 5000)).counted(); }, 180s);
       run.recovered();
       const long before = run.counted_so_far();
       support::wait_until([&] { return run.counted_so_far() > before + 200; });
@@ -232,13 +232,13 @@ TEST_CASE("a cluster's master dies under load, and its replica takes over") {
       support::wait_until([&] { return run.counted_so_far() > 200; });
       run.fault();
       servers.node(1).freeze();
-      support::wait_until([&] { return servers.node(4).command({"ROLE"}).items.at(0).text == "master"; }, 60s);
-      support::wait_until([&] { return limiter.check(identity_within(5500, 10900)).counted(); }, 60s);
+      support::wait_until([&] { return servers.node(4).command({"ROLE"}).items.at(0).text == "master"; }, 180s);
+      support::wait_until([&] { return limiter.check(identity_within(5500, 10900)).counted(); }, 180s);
       run.recovered();
       const long before = run.counted_so_far();
       support::wait_until([&] { return run.counted_so_far() > before + 200; });
       servers.node(1).thaw();
-      support::wait_until([&] { return servers.node(1).command({"ROLE"}).items.at(0).text == "slave"; }, 60s);
+      support::wait_until([&] { return servers.node(1).command({"ROLE"}).items.at(0).text == "slave"; }, 180s);
       frozen = run.stop();
     }
     for (const std::string& identity : identities(60)) CHECK(limiter.check(identity).error == std::error_code{});

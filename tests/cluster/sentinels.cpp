@@ -338,13 +338,13 @@ TEST_CASE("sentinel failovers under load: nothing is counted twice, and the new 
       support::wait_until([&] { return run.counted_so_far() > 200; });
       run.fault();
       strike(group.node(from));
-      support::wait_until([&] { return group.is_master(to); }, 60s);
-      support::wait_until([&] { return limiter.check("probe").counted(); }, 60s);
+      support::wait_until([&] { return group.is_master(to); }, 180s);
+      support::wait_until([&] { return limiter.check("probe").counted(); }, 180s);
       run.recovered();
       const long before = run.counted_so_far();
       support::wait_until([&] { return run.counted_so_far() > before + 200; });
       mend(group.node(from));
-      support::wait_until([&] { return group.is_synced_replica(from); }, 60s);
+      support::wait_until([&] { return group.is_synced_replica(from); }, 180s);
       rows.emplace_back(name, run.stop());
       // It is the new master that counts: the old one has no client left that is not a sentinel or a replica.
       CHECK(group.node(from).command({"CLIENT", "LIST", "TYPE", "NORMAL"}).text.find("cmd=evalsha") ==

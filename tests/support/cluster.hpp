@@ -88,7 +88,7 @@ class cluster {
 
   // Until all nodes that run call the cluster whole.
   void wait_until_whole() {
-    const std::chrono::seconds within{60};
+    const std::chrono::seconds within{180};
     for (const auto& one : nodes_) {
       if (one->pid() <= 0) continue;
       wait_until(
@@ -117,7 +117,7 @@ class cluster {
 
   void wait_until_acquainted() {
     for (std::size_t i = 0; i < nodes_.size(); ++i)
-      wait_until([&] { return known_to(i) == nodes_.size(); }, std::chrono::seconds{60});
+      wait_until([&] { return known_to(i) == nodes_.size(); }, std::chrono::seconds{180});
   }
 
   std::size_t known_to(std::size_t i) {

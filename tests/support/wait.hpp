@@ -9,7 +9,7 @@ namespace support {
 
 // Throws when it has not come `within` that time: what is waited for must come.
 template <class Condition>
-void wait_until(Condition holds, std::chrono::seconds within = std::chrono::seconds{10}) {
+void wait_until(Condition holds, std::chrono::seconds within = std::chrono::seconds{60}) {
   const auto end = std::chrono::steady_clock::now() + within;
   while (!holds()) {
     if (std::chrono::steady_clock::now() > end) throw std::runtime_error{"what was waited for did not come in time"};
