@@ -16,7 +16,7 @@ cost = cost and cost + 0 or 1
 op = op and op ~= '' and op or 'take'
 
 local id, again = KEYS[2], false
-if id and (op == 'take' or op == 'peek') then
+if id and op == 'take' then
   local first = redis.call('GET', id)
   again = first and now < first + args[8]
 end

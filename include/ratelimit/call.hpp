@@ -19,8 +19,8 @@ struct call {
   // A call with an id is counted once: the same id of the same identity and region again within one window of the
   // admitted call (a token bucket: the time it takes to fill), from any process, is admitted and not counted, unless a
   // block refuses it. A refused call is decided anew. refund and reset do not forget an id: take a new one after them.
-  // At most 512 bytes; empty: none. Costs one more key for each such call. Whoever chooses the ids can pass again and
-  // again under one: take those of your own proxy, or make them of the request.
+  // peek does not look at ids. At most 512 bytes; empty: none. Costs one more key for each such call. Whoever chooses
+  // the ids can pass again and again under one: take those of your own proxy, or make them of the request.
   std::string_view request_id{};
 };
 

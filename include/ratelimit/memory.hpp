@@ -55,7 +55,7 @@ class memory {
     const std::lock_guard lock{where.mutex};
     const std::int64_t now = time_of(what);
     if (what.once.empty()) return where.run(what, what.op, now);
-    const bool again = (what.op == operation::take || what.op == operation::peek) && where.remembers(what, now);
+    const bool again = what.op == operation::take && where.remembers(what, now);
     outcome seen = where.run(what, again ? operation::peek : what.op, now);
     if (again) {
       seen.allowed = !is_ahead(seen.blocked, now);

@@ -229,8 +229,9 @@ class joint_reference {
       if (s.what == act::refund) {
         a = change(limit, s, [&](auto& model) { return reference::refund(model, limit.numbers, s.now, s.cost); });
       } else if (again && s.cost <= limit.numbers.limit) {
-        a.allowed = true;
-        a.retry.reset();
+        // counted before, and the answer is that of then, but for a block
+        a.allowed = state_of(limit, s).blocked <= s.now;
+        if (a.allowed) a.retry.reset();
       } else if (takes && !again && !refused && a.allowed) {
         counted = true;
         a = change(limit, s, [&](auto& model) { return reference::check(model, limit.numbers, s.now, s.cost); });
@@ -238,7 +239,11 @@ class joint_reference {
       parts.push_back(part(limit, s, a, from));
     }
     if (counted && !s.id.empty()) ids_[id_key(s)] = s.now;
-    decision verdict = *std::min_element(parts.begin(), parts.end(), binds);
+    // A limit in shadow binds nobody, unless all are.
+    std::size_t first = 0;
+    for (std::size_t i = 1; i < specs_.size(); ++i)
+      if (specs_[first].shadow != specs_[i].shadow ? specs_[first].shadow : binds(parts[i], parts[first])) first = i;
+    decision verdict = parts[first];
     verdict.would_deny = std::any_of(parts.begin(), parts.end(), [](const decision& d) { return d.would_deny; });
     parts.insert(parts.begin(), verdict);
     return parts;

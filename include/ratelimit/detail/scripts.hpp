@@ -14,7 +14,7 @@ struct script {
 namespace scripts {
 
 inline constexpr script sliding_log{
-    "sliding_log", "e8b5f526d16e90b7458ed30139e03ab0c7994bc3",
+    "sliding_log", "535d4cbaeabf385824c925e437b08cb6a2e8a532",
     R"lua(-- Sliding log: every admitted call is remembered for one window, (now - window, now].
 --
 -- KEYS[1]  a sorted set, one member per admitted call; score: its time (microseconds); member: five big-endian doubles:
@@ -55,7 +55,7 @@ cost = cost and cost + 0 or 1
 op = op and op ~= '' and op or 'take'
 
 local id, again = KEYS[2], false
-if id and (op == 'take' or op == 'peek') then
+if id and op == 'take' then
   local first = redis.call('GET', id)
   again = first and now < first + args[8]
 end
@@ -214,7 +214,7 @@ return {fits and 1 or 0, used, grows, newest, passes}
 )lua"};
 
 inline constexpr script compact_log{
-    "compact_log", "4c3b4ae645fbbfee66d452dc2927d7aded2564ff",
+    "compact_log", "e73302a8adfc502be9642748886f8a0035705cc6",
     R"lua(-- Compact log: the decisions of the sliding log, from a list of about 10 bytes an entry.
 --
 -- KEYS[1]  a list, oldest first, one element per admitted call: its time (microseconds), an integer; from the first call
@@ -252,7 +252,7 @@ cost = cost and cost + 0 or 1
 op = op and op ~= '' and op or 'take'
 
 local id, again = KEYS[2], false
-if id and (op == 'take' or op == 'peek') then
+if id and op == 'take' then
   local first = redis.call('GET', id)
   again = first and now < first + args[8]
 end
@@ -472,7 +472,7 @@ return {fits and 1 or 0, used, grows, newest, passes}
 )lua"};
 
 inline constexpr script sliding_counter{
-    "sliding_counter", "1a157f1e80688524ae1aad5fbfbfbdd2ecabbd1b",
+    "sliding_counter", "9d2ef19f5a3d830b138c2b31d26d74ff24a73adb",
     R"lua(-- Sliding counter: two windows aligned to the epoch,
 -- used = current + floor(previous * (window - elapsed) / window).
 --
@@ -529,7 +529,7 @@ cost = cost and cost + 0 or 1
 op = op and op ~= '' and op or 'take'
 
 local id, again = KEYS[2], false
-if id and (op == 'take' or op == 'peek') then
+if id and op == 'take' then
   local first = redis.call('GET', id)
   again = first and now < first + args[8]
 end
@@ -625,7 +625,7 @@ return {fits and 1 or 0, start, current, previous}
 )lua"};
 
 inline constexpr script token_bucket{
-    "token_bucket", "1b49d9ab2753c868a76723d0c62b30302f932466",
+    "token_bucket", "e67e2566188abfe5de6a70ddbe2be1b1ccf18720",
     R"lua(-- Token bucket: `refill` tokens come each `window` microseconds, up to `limit`.
 --
 -- KEYS[1]  a string of three little-endian doubles: whole tokens, the fraction of the next one in 1/window, the time
@@ -684,7 +684,7 @@ cost = cost and cost + 0 or 1
 op = op and op ~= '' and op or 'take'
 
 local id, again = KEYS[2], false
-if id and (op == 'take' or op == 'peek') then
+if id and op == 'take' then
   local first = redis.call('GET', id)
   again = first and now < first + args[8]
 end
@@ -788,7 +788,7 @@ return {fits and 1 or 0, tokens, fraction, last}
 )lua"};
 
 inline constexpr script fixed_window{
-    "fixed_window", "7e704152ec3ed3fd8f3069ea37c72158cb534ad9",
+    "fixed_window", "ec003552da095c63ac49e50de25122a81f8242c5",
     R"lua(-- Fixed window: [k * window, (k + 1) * window), counted from the epoch.
 --
 -- KEYS[1]  a string of two little-endian doubles: the window's start (microseconds), the units taken in it; and a block
@@ -824,7 +824,7 @@ cost = cost and cost + 0 or 1
 op = op and op ~= '' and op or 'take'
 
 local id, again = KEYS[2], false
-if id and (op == 'take' or op == 'peek') then
+if id and op == 'take' then
   local first = redis.call('GET', id)
   again = first and now < first + args[8]
 end

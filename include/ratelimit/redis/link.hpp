@@ -109,7 +109,7 @@ class link {
   std::atomic<std::size_t> load{0};  // the replies that its callers wait for: the pool's to count
 
  private:
-  static constexpr std::size_t kept_memory = 64 * 1024;
+  static constexpr std::size_t kept_memory = std::size_t{64} * 1024;
 
   struct driver {
     exchange& own;
