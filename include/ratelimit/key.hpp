@@ -55,13 +55,19 @@ inline char* encode(std::string_view part, char* out) noexcept {
   return out;
 }
 
-// What the keys of one limiter have in common. The parts have been checked against max_key_part.
-inline std::string key_head(std::string_view prefix, std::string_view tag, std::string_view name) {
+// Appends ":" and `part`, percent-encoded, which has been checked against max_key_part.
+inline void append_part(std::string& key, std::string_view part) {
   std::array<char, 3 * max_key_part> encoded;
   const char* const begin = encoded.data();
-  const char* const end = encode(name, encoded.data());
+  const char* const end = encode(part, encoded.data());
+  key.append(1, ':').append(begin, end);
+}
+
+// What the keys of one limiter have in common. The parts have been checked against max_key_part.
+inline std::string key_head(std::string_view prefix, std::string_view tag, std::string_view name) {
   std::string head;
-  head.append(prefix).append(tag).append(1, ':').append(begin, end);
+  head.append(prefix).append(tag);
+  append_part(head, name);
   return head;
 }
 
@@ -100,21 +106,15 @@ class key {
 inline std::string id_key(std::string_view limit_key, scope by, std::string_view id, std::string_view identity,
                           std::string_view region) {
   std::string key;
-  const auto add = [&key](std::string_view part) {
-    std::array<char, 3 * max_key_part> encoded;
-    const char* const begin = encoded.data();
-    const char* const end = encode(part, encoded.data());
-    key.append(1, ':').append(begin, end);
-  };
   if (counts_identity(by)) {
     key.append(limit_key);
   } else {
     key.append(1, '{').append(limit_key).append(1, '}');
   }
   key.append(1, ':');
-  add(id);
-  if (!counts_identity(by)) add(identity);
-  if (!counts_region(by)) add(region);
+  append_part(key, id);
+  if (!counts_identity(by)) append_part(key, identity);
+  if (!counts_region(by)) append_part(key, region);
   return key;
 }
 

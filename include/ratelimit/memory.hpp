@@ -10,7 +10,6 @@
 #include <list>
 #include <mutex>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -23,6 +22,7 @@
 #include <ratelimit/algorithm/sliding_log.hpp>
 #include <ratelimit/algorithm/token_bucket.hpp>
 #include <ratelimit/clock.hpp>
+#include <ratelimit/detail/refuse.hpp>
 #include <ratelimit/error.hpp>
 #include <ratelimit/failure.hpp>
 #include <ratelimit/request.hpp>
@@ -44,7 +44,7 @@ class memory {
   static constexpr source origin = source::memory;
 
   explicit memory(memory_options chosen = {}) {
-    if (chosen.entries == 0) throw std::invalid_argument{"ratelimit: entries: 0 is not at least 1"};
+    if (chosen.entries == 0) detail::refuse("entries", "0", "is not at least 1");
     const std::size_t count = std::clamp<std::size_t>(chosen.entries / 1024, 1, 16);
     shards_ = std::vector<shard>(count);
     for (std::size_t i = 0; i < count; ++i) shards_[i].room = chosen.entries / count + (i < chosen.entries % count);

@@ -6,12 +6,12 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include <ratelimit/detail/integer.hpp>
+#include <ratelimit/detail/refuse.hpp>
 #include <ratelimit/failure.hpp>
 #include <ratelimit/key.hpp>
 #include <ratelimit/observer.hpp>
@@ -57,11 +57,6 @@ settings settings_of(Options chosen, const rule& numbers) {
           .shadow = chosen.shadow,
           .observer = std::move(chosen.observer),
           .prefix = std::move(chosen.prefix)};
-}
-
-[[noreturn]] inline void refuse(std::string_view option, std::string_view value, std::string_view why) {
-  std::string text{"ratelimit: "};
-  throw std::invalid_argument{text.append(option).append(": ").append(value).append(" ").append(why)};
 }
 
 constexpr bool is_count(std::int64_t value) noexcept {

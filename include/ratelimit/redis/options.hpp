@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include <ratelimit/detail/refuse.hpp>
 #include <ratelimit/observer.hpp>
 #include <ratelimit/redis/address.hpp>
 #include <ratelimit/redis/tls_engine.hpp>
@@ -68,55 +68,49 @@ namespace detail {
 // What a Unix socket's address has room for, without the closing NUL.
 inline constexpr std::size_t max_unix_path = 107;
 
-[[noreturn]] inline void refuse_option(std::string_view option, std::string_view value, std::string_view must) {
-  std::string text{"ratelimit: "};
-  throw std::invalid_argument{text.append(option).append(": ").append(value).append(" ").append(must)};
-}
-
 inline void require_valid_address(const redis_address& where) {
-  if (where.host.empty()) refuse_option("host", "the value", "is empty");
+  if (where.host.empty()) refuse("host", "the value", "is empty");
   if (!std::all_of(where.host.begin(), where.host.end(), [](char c) { return c > ' ' && c <= '~'; }))
-    refuse_option("host", "the value", "holds a byte that is not visible ASCII");
-  if (!is_port(where.port)) refuse_option("port", std::to_string(where.port), "is not within 1 and 65535");
+    refuse("host", "the value", "holds a byte that is not visible ASCII");
+  if (!is_port(where.port)) refuse("port", std::to_string(where.port), "is not within 1 and 65535");
 }
 
 // How `chosen` fits together with its mode.
 inline void require_valid_mode(const redis_options& chosen) {
   const bool single = chosen.mode == redis_mode::single;
   const bool sentinel = chosen.mode == redis_mode::sentinel;
-  if (single && !chosen.nodes.empty()) refuse_option("nodes", "the list", "is for the modes sentinel and cluster");
-  if (!single && chosen.nodes.empty()) refuse_option("nodes", "the list", "is empty");
-  if (!single && !chosen.unix_path.empty()) refuse_option("unix_path", "the value", "is for the mode single");
-  if (sentinel && chosen.master_name.empty()) refuse_option("master_name", "the value", "is empty");
-  if (!sentinel && !chosen.master_name.empty()) refuse_option("master_name", "the value", "is for the mode sentinel");
+  if (single && !chosen.nodes.empty()) refuse("nodes", "the list", "is for the modes sentinel and cluster");
+  if (!single && chosen.nodes.empty()) refuse("nodes", "the list", "is empty");
+  if (!single && !chosen.unix_path.empty()) refuse("unix_path", "the value", "is for the mode single");
+  if (sentinel && chosen.master_name.empty()) refuse("master_name", "the value", "is empty");
+  if (!sentinel && !chosen.master_name.empty()) refuse("master_name", "the value", "is for the mode sentinel");
   if (!sentinel && !(chosen.sentinel_username.empty() && chosen.sentinel_password.empty()))
-    refuse_option("sentinel_username, sentinel_password", "the value", "is for the mode sentinel");
+    refuse("sentinel_username, sentinel_password", "the value", "is for the mode sentinel");
   if (chosen.mode == redis_mode::cluster && chosen.database != 0)
-    refuse_option("database", std::to_string(chosen.database), "is not 0, the only one a cluster has");
+    refuse("database", std::to_string(chosen.database), "is not 0, the only one a cluster has");
 }
 
 inline void require_valid(const redis_options& chosen) {
   const auto visible = [](char c) { return c > ' ' && c <= '~'; };
   const auto holds_nul = [](std::string_view text) { return text.find('\0') != std::string_view::npos; };
-  if (chosen.unix_path.size() > max_unix_path) refuse_option("unix_path", chosen.unix_path, "is longer than 107 bytes");
-  if (!chosen.unix_path.empty() && chosen.tls) refuse_option("tls", "the value", "is not for a Unix socket");
-  if (holds_nul(chosen.unix_path)) refuse_option("unix_path", "the value", "holds a NUL");
+  if (chosen.unix_path.size() > max_unix_path) refuse("unix_path", chosen.unix_path, "is longer than 107 bytes");
+  if (!chosen.unix_path.empty() && chosen.tls) refuse("tls", "the value", "is not for a Unix socket");
+  if (holds_nul(chosen.unix_path)) refuse("unix_path", "the value", "holds a NUL");
   if (chosen.mode == redis_mode::single && chosen.unix_path.empty()) require_valid_address({chosen.host, chosen.port});
   for (const redis_address& one : chosen.nodes) require_valid_address(one);
   require_valid_mode(chosen);
-  if (chosen.database < 0) refuse_option("database", std::to_string(chosen.database), "is negative");
+  if (chosen.database < 0) refuse("database", std::to_string(chosen.database), "is negative");
   if (!std::all_of(chosen.client_name.begin(), chosen.client_name.end(), visible))
-    refuse_option("client_name", "the value", "holds a byte that is not visible ASCII");
+    refuse("client_name", "the value", "holds a byte that is not visible ASCII");
   if (chosen.connections < 1 || chosen.connections > 1000)
-    refuse_option("connections", std::to_string(chosen.connections), "is not within 1 and 1000");
+    refuse("connections", std::to_string(chosen.connections), "is not within 1 and 1000");
   if (chosen.failures < 1 || chosen.failures > 1'000'000)
-    refuse_option("failures", std::to_string(chosen.failures), "is not within 1 and 1000000");
+    refuse("failures", std::to_string(chosen.failures), "is not within 1 and 1000000");
   using namespace std::chrono_literals;
   if (chosen.first_pause < 1ms || chosen.first_pause > 1h)
-    refuse_option("first_pause", std::to_string(chosen.first_pause.count()), "ms is not within 1 ms and 1 h");
+    refuse("first_pause", std::to_string(chosen.first_pause.count()), "ms is not within 1 ms and 1 h");
   if (chosen.longest_pause < chosen.first_pause || chosen.longest_pause > 1h)
-    refuse_option("longest_pause", std::to_string(chosen.longest_pause.count()),
-                  "ms is not within first_pause and 1 h");
+    refuse("longest_pause", std::to_string(chosen.longest_pause.count()), "ms is not within first_pause and 1 h");
 }
 
 // The server as its breaker's changes name it: host:port, or the Unix socket's path.

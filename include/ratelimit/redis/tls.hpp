@@ -133,7 +133,7 @@ class openssl_engine final : public tls_engine {
   explicit openssl_engine(const tls_options& chosen)
       : settings_{::SSL_CTX_new(::TLS_client_method())}, server_name_{chosen.server_name} {
     const auto require = [](bool done, const char* option, const std::string& value) {
-      if (!done) refuse_option(option, value, "cannot be used: " + take_openssl_error());
+      if (!done) refuse(option, value, "cannot be used: " + take_openssl_error());
     };
     ::ERR_clear_error();
     require(settings_ != nullptr, "tls", "OpenSSL");
@@ -149,7 +149,7 @@ class openssl_engine final : public tls_engine {
     if (chosen.ca_file.empty() && chosen.ca_directory.empty())
       require(::SSL_CTX_set_default_verify_paths(settings_.get()) == 1, "tls", "the system's list of certificates");
     if (chosen.certificate_file.empty() != chosen.key_file.empty())
-      refuse_option("certificate_file, key_file", "one of them", "is missing");
+      refuse("certificate_file, key_file", "one of them", "is missing");
     if (chosen.certificate_file.empty()) return;
     require(::SSL_CTX_use_certificate_chain_file(settings_.get(), chosen.certificate_file.c_str()) == 1,
             "certificate_file", chosen.certificate_file);
