@@ -15,10 +15,10 @@
 
 #include <ratelimit/ratelimit.hpp>
 
-#include "allocations.hpp"
 #include "classic.hpp"
 #include "measure.hpp"
 #include "raw_client.hpp"
+#include "support/allocations.hpp"
 #include "support/server.hpp"
 #include "table.hpp"
 
@@ -436,9 +436,9 @@ void per_check(bench::table& out, support::server& server, ratelimit::redis& sto
   const std::string who = identity(1);
   const auto each = [&](const char* name, const auto& limiter) {
     for (int i = 0; i < 100; ++i) limiter.check(who, "eu");
-    const long long before = bench::allocations;
+    const std::size_t before = support::allocations_here();
     for (int i = 0; i < 1000; ++i) limiter.check(who, "eu");
-    const double made = static_cast<double>(bench::allocations - before) / 1000;
+    const double made = static_cast<double>(support::allocations_here() - before) / 1000;
     out.add({std::string{"heap allocations per check, "} + name, made, 1, made, 0.0001, false, ""});
     server.reset_statistics();
     for (int i = 0; i < 1000; ++i) limiter.check(who, "eu");

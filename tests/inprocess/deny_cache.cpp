@@ -9,9 +9,9 @@
 #include <thread>
 #include <vector>
 
-#include "allocations.hpp"
 #include "catch.hpp"
 #include "stores.hpp"
+#include "support/allocations.hpp"
 
 namespace {
 
@@ -336,12 +336,12 @@ TEST_CASE("1,000,000 refused identities keep the deny cache's memory within its 
       cache.add("ratelimit:log:recipe:{client" + std::to_string(i) + "}:eu", 1, refusal(1s), i, 0);
   };
   fill(0, 10'000);
-  const std::ptrdiff_t before = bytes_in_use();
+  const std::ptrdiff_t before = support::bytes_in_use();
   fill(10'000, 1'000'000);
   CHECK(cache.size() == 1000);
   // The keys are up to two bytes longer: still the same size of block.
-  CHECK(bytes_in_use() - before <= 16 * 1000);
-  CHECK(bytes_in_use() - before >= -16 * 1000);
+  CHECK(support::bytes_in_use() - before <= 16 * 1000);
+  CHECK(support::bytes_in_use() - before >= -16 * 1000);
 }
 
 TEST_CASE("1,000,000 refused identities through a limiter", "[inprocess]") {
@@ -353,10 +353,10 @@ TEST_CASE("1,000,000 refused identities through a limiter", "[inprocess]") {
     const std::string identity = "client" + std::to_string(i);
     limiter.check(identity, "eu", 10);
     limiter.check(identity, "eu");
-    if (i == 100'000) before = bytes_in_use();
+    if (i == 100'000) before = support::bytes_in_use();
   }
   CHECK(store.asked == 2'000'000);
-  CHECK(bytes_in_use() - before <= 64 * 1000);
+  CHECK(support::bytes_in_use() - before <= 64 * 1000);
   // The last 1,000 are remembered: they ended last. Those before them are not.
   int remembered = 0;
   for (int i = 998'500; i < 1'000'000; ++i)
@@ -370,9 +370,9 @@ TEST_CASE("A look-up in the deny cache allocates nothing", "[inprocess]") {
   const std::string identity(512, ' ');
   CHECK(limiter.check(identity, "eu", 10).allowed);
   CHECK_FALSE(limiter.check(identity, "eu").allowed);
-  const std::size_t before = allocations_here();
+  const std::size_t before = support::allocations_here();
   for (int i = 0; i < 1000; ++i) limiter.check(identity, "eu");
-  CHECK(allocations_here() == before);
+  CHECK(support::allocations_here() == before);
 }
 
 TEST_CASE("Many threads at one deny cache", "[inprocess]") {

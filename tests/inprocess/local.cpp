@@ -7,9 +7,9 @@
 #include <thread>
 #include <vector>
 
-#include "allocations.hpp"
 #include "catch.hpp"
 #include "stores.hpp"
+#include "support/allocations.hpp"
 
 namespace {
 
@@ -297,8 +297,8 @@ TEST_CASE("1,000,000 identities in an outage keep the memory flat", "[inprocess]
     for (int i = from; i < to; ++i) limiter.check("client" + std::to_string(i), "eu");
   };
   flood(0, 200'000);
-  const std::ptrdiff_t before = bytes_in_use();
+  const std::ptrdiff_t before = support::bytes_in_use();
   flood(200'000, 1'000'000);
-  CHECK(bytes_in_use() - before <= 1'000'000);
+  CHECK(support::bytes_in_use() - before <= 1'000'000);
   CHECK(before < 60'000'000);
 }

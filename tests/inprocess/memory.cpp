@@ -8,9 +8,9 @@
 #include <thread>
 #include <utility>
 
-#include "allocations.hpp"
 #include "catch.hpp"
 #include "stores.hpp"
+#include "support/allocations.hpp"
 
 namespace {
 
@@ -39,13 +39,13 @@ TEST_CASE("1,000,000 identities once each: the cap holds, and the memory is flat
     std::ptrdiff_t before = 0;
     for (int i = 0; i < 1'000'000; ++i) {
       admitted += limiter.check(client(i), "eu").allowed;
-      if (i == 500'000) before = bytes_in_use();
+      if (i == 500'000) before = support::bytes_in_use();
       if (i % 10'000 == 0) most = std::max(most, store.size());
     }
     CHECK(admitted == 1'000'000);
     CHECK(most <= entries);
     CHECK(store.size() == entries);
-    CHECK(bytes_in_use() - before <= 64 * static_cast<std::ptrdiff_t>(entries));
+    CHECK(support::bytes_in_use() - before <= 64 * static_cast<std::ptrdiff_t>(entries));
   }
 }
 
@@ -121,7 +121,7 @@ TEMPLATE_TEST_CASE("Identities of 8 MB are refused by their length", "[inprocess
   TestType b;
   const auto limiter = recipes::sliding_log(b, 3, 60s);
   std::string giant(std::size_t{8} << 20, 'x');
-  const std::ptrdiff_t before = bytes_in_use();
+  const std::ptrdiff_t before = support::bytes_in_use();
   for (int i = 0; i < 1000; ++i) {
     giant[static_cast<std::size_t>(i)] = 'y';
     const ratelimit::decision d = limiter.check(giant, "eu");
@@ -131,7 +131,7 @@ TEMPLATE_TEST_CASE("Identities of 8 MB are refused by their length", "[inprocess
     CHECK(limiter.check("client", giant).error == errc::invalid_region);
   }
   CHECK(b.keys() == 0);
-  CHECK(bytes_in_use() - before <= 64 * 1024);
+  CHECK(support::bytes_in_use() - before <= 64 * 1024);
 }
 
 TEST_CASE("No room is not an option", "[inprocess]") {

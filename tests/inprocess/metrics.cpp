@@ -13,10 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "allocations.hpp"
 #include "catch.hpp"
 #include "exposition.hpp"
 #include "stores.hpp"
+#include "support/allocations.hpp"
 #include "support/fake_server.hpp"
 
 namespace {
@@ -307,9 +307,9 @@ TEST_CASE("An observed check allocates nothing after the first", "[inprocess]") 
   const ratelimit::metrics metrics;
   const auto limiter = log(store, metrics);
   for (int i = 0; i < 3; ++i) limiter.check("client", "eu");
-  const std::size_t before = allocations_here();
+  const std::size_t before = support::allocations_here();
   for (int i = 0; i < 1000; ++i) limiter.check("client", "eu");
-  CHECK(allocations_here() == before);
+  CHECK(support::allocations_here() == before);
   CHECK(decided(metrics, "denied", "memory") == 1001);
 }
 

@@ -1,7 +1,5 @@
 // Policies of any limiter or all_of, and the table of routes that chooses one.
-#include <atomic>
-#include <cstdlib>
-#include <new>
+#include <cstddef>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -15,37 +13,7 @@
 
 #include "catch.hpp"
 #include "joint/limits.hpp"
-
-namespace {
-
-std::atomic<long> allocations{0};
-
-void* counted_new(std::size_t size) {
-  ++allocations;
-  if (void* const made = std::malloc(size)) return made;
-  throw std::bad_alloc{};
-}
-
-}  // namespace
-
-void* operator new(std::size_t size) {
-  return counted_new(size);
-}
-void* operator new[](std::size_t size) {
-  return counted_new(size);
-}
-void operator delete(void* made) noexcept {
-  std::free(made);
-}
-void operator delete[](void* made) noexcept {
-  std::free(made);
-}
-void operator delete(void* made, std::size_t) noexcept {
-  std::free(made);
-}
-void operator delete[](void* made, std::size_t) noexcept {
-  std::free(made);
-}
+#include "support/allocations.hpp"
 
 using namespace joint;
 
@@ -208,9 +176,9 @@ TEST_CASE("finding a policy allocates nothing") {
                                                                             {"", ""},
                                                                             {"OPTIONS", "*"}};
   std::vector<const policy*> found(requests.size());
-  const long before = allocations;
+  const std::size_t before = support::allocations_here();
   for (std::size_t i = 0; i < requests.size(); ++i) found[i] = &at.map().find(requests[i].first, requests[i].second);
-  CHECK(allocations - before == 0);
+  CHECK(support::allocations_here() == before);
   std::vector<std::string_view> names;
   for (const policy* one : found) names.push_back(one->peek("somebody", "eu").limit_name);
   CHECK(names == std::vector<std::string_view>{"/api/v1/discover", "/api/v1/discover", "POST /login", "/*", "/api/v1/*",

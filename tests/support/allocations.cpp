@@ -13,11 +13,11 @@ std::atomic<std::ptrdiff_t> in_use{0};
 
 }  // namespace
 
-std::size_t inprocess::allocations_here() noexcept {
+std::size_t support::allocations_here() noexcept {
   return made;
 }
 
-std::ptrdiff_t inprocess::bytes_in_use() noexcept {
+std::ptrdiff_t support::bytes_in_use() noexcept {
   return in_use;
 }
 

@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-namespace inprocess {
+namespace support {
 
 // Made by this thread so far.
 std::size_t allocations_here() noexcept;
@@ -11,4 +11,4 @@ std::size_t allocations_here() noexcept;
 // Bytes of the heap in use, of all threads.
 std::ptrdiff_t bytes_in_use() noexcept;
 
-}  // namespace inprocess
+}  // namespace support
