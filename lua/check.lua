@@ -3,12 +3,16 @@
 --
 -- KEYS[1]  the limit's key
 -- KEYS[2]  only for a call with an id: where that id is remembered; a refund forgets it
--- ARGV     now (now.lua), limit (units), window (microseconds), refill (token bucket only, else ""), cost (units, 1 when
---          left out; for "block" its length in microseconds), op ("take" when left out or "", "peek", "refund" or
---          "block"), taken (refund: when the units were taken; "" when that is not known), memory (microseconds an id is
---          remembered for). What has its default is left out from the end.
--- reply    {1 (allowed) or 0, the numbers of the state after the call: see the algorithm's file}; or, where the server's
---          time or a block is to be told, {3 or 2, now, when a block ends (0: none), the same numbers}
+-- ARGV     now (now.lua, stamp.lua), limit (units), window (microseconds), refill (token bucket only, else ""), cost
+--          (units, 1 when left out; for "block" its length in microseconds), op ("take" when left out or "", "peek",
+--          "refund" or "block"), taken (refund: when the units were taken; "" when that is not known), memory
+--          (microseconds an id is remembered for). What has its default is left out from the end.
+-- reply    the state after the call: see the algorithm's file. Where it is told by one number n below 2^53 ("short"), n
+--          when the call is allowed and -1 - n when it is not; where `now` is the server's time, {now, the same}.
+--          Else {1 (allowed) or 0, the numbers of the state}; or, where the server's time, a block or that the call was
+--          counted before is to be told, {that and 2 more, and 4 more when it was counted before, now, when a block ends
+--          (0: none), the numbers of the state}. A table costs the server as much as a command or two, so there is none
+--          where one number will do.
 local args = ARGV
 local key, limit, span, refill, cost, op = KEYS[1], args[2] + 0, args[3], args[4], args[5], args[6]
 local window = span + 0 -- `span` is the same as text
@@ -28,7 +32,7 @@ elseif op == 'take' and fits then
 @take@
   blocked = nil -- it is over
   if id then
-    redis.call('SET', id, stamp, 'PX', math.ceil(args[8] / 1000))
+    redis.call('SET', id, string.format('%.0f', now), 'PX', math.ceil(args[8] / 1000))
   end
 elseif op ~= 'peek' and (op ~= 'take' or redis.call('PTTL', key) == -1) then
 @seldom@
@@ -46,7 +50,12 @@ elseif op ~= 'peek' and (op ~= 'take' or redis.call('PTTL', key) == -1) then
   end
 end
 
-if blocked or args[1] == '' then
-  return {fits and 3 or 2, now, blocked or 0, @state@}
+local clock = args[1] == ''
+local short = not blocked and not again and @short@
+if short and short < 9007199254740992 then
+  short = fits and short or -1 - short
+  return clock and {now, short} or short
+elseif blocked or clock or again then
+  return {(fits and 3 or 2) + (again and 4 or 0), now, blocked or 0, @state@}
 end
 return {fits and 1 or 0, @state@}

@@ -4,7 +4,8 @@
 --          on whose cost is not 1, "time:units taken before it:cost". A block is one more element at the end, "block:"
 --          and the time it ends.
 -- state    used, grows, newest, passes
---          (as in sliding_log.lua)
+-- short    not newest and grows <= now and used * window + (now - grows)
+--          (both as in sliding_log.lua)
 --
 -- As long as every cost is 1, an entry's place in the list counts the units. A key's time does not run backwards: an
 -- entry is never put before the newest one, so whatever is looked for is found by halving.
@@ -14,16 +15,27 @@ local used, grows, newest, passes, blocked = 0, now, nil, nil, nil
 -- how many entries there are; the index, the time and the units before the oldest in force; the units ever taken, nil
 -- while each entry counts for one
 local size, first, oldest, start, taken = 0, 0, now, 0, nil
+local entry, find_oldest, time_of
 
--- Made only for entries that carry a count, or to find one that does not stand at an end:
-local function tools()
+local element, edge = redis.call('LINDEX', key, '-1'), nil
+local last = element and tonumber(element)
+local plain = last and op ~= 'refund' -- the newest and the oldest entry tell all
+if plain then
+  edge = (now > last and now or last) - window
+  if last > edge then
+    size, oldest = redis.call('LLEN', key), redis.call('LINDEX', key, '0') + 0
+    used, grows, newest, passes = size, oldest, last, oldest
+    plain = oldest > edge and size - limit + cost <= 1
+  end
+end
+if element and not plain then
   -- An element's time, the units taken before it (nil where its place counts them), its cost.
-  local function entry(element)
-    local time = tonumber(element)
+  function entry(each)
+    local time = tonumber(each)
     if time then
       return time, nil, 1
     end
-    local at, before, held = string.match(element, '^(-?%d+):(%d+):(%d+)$')
+    local at, before, held = string.match(each, '^(-?%d+):(%d+):(%d+)$')
     return tonumber(at), tonumber(before), tonumber(held)
   end
 
@@ -47,7 +59,7 @@ local function tools()
   end
 
   -- Finds the oldest entry in force.
-  local function find_oldest(edge)
+  function find_oldest()
     first = search(0, size - 1, function(each) return entry(each) > edge end)
     oldest, start = entry(redis.call('LINDEX', key, first))
     if taken and not start then
@@ -60,7 +72,7 @@ local function tools()
   end
 
   -- The time of the entry that holds the units-th unit in force.
-  local function time_of(units)
+  function time_of(units)
     local index = first + units - 1
     if taken then
       index = search(first, size - 1, function(each, at)
@@ -71,44 +83,26 @@ local function tools()
     return (entry(redis.call('LINDEX', key, index)))
   end
 
-  return entry, find_oldest, time_of
-end
-
-local element = redis.call('LINDEX', key, '-1')
-local entry, find_oldest, time_of
-if element and string.find(element, ':', 1, true) then
-  entry, find_oldest, time_of = tools()
   if string.sub(element, 1, 1) == 'b' then
     blocked = tonumber(string.sub(element, 7))
     element = redis.call('LINDEX', key, '-2')
   end
-end
-if element then
-  local last, counted, held
-  if entry then
+  used, grows, newest, passes = 0, now, nil, nil
+  if element then
+    local counted, held
     last, counted, held = entry(element)
     taken = counted and counted + held
-  else
-    last = element + 0
+    edge = (now > last and now or last) - window
   end
-  local edge = (now > last and now or last) - window
-  if last > edge then
-    size = redis.call('LLEN', key) - (blocked and 1 or 0)
-    local eldest = redis.call('LINDEX', key, '0')
-    if not taken and eldest + 0 > edge then
-      oldest = eldest + 0
-    else
-      entry, find_oldest, time_of = tools()
-      find_oldest(edge)
-    end
-    newest = last
+  if element and last > edge then
+    newest, size = last, (size > 0 and size or redis.call('LLEN', key)) - (blocked and 1 or 0)
+    find_oldest()
     used = (taken or size) - start
     local over = used - limit + cost
-    if over > 1 then
-      time_of = time_of or select(3, tools())
-    end
     grows = used > limit and time_of(used - limit + 1) or oldest
     passes = over > 1 and cost <= limit and op ~= 'refund' and op ~= 'block' and time_of(over) or oldest
+  else
+    taken = nil
   end
 end
 local fits = cost <= limit - used and not (blocked and now < blocked)
@@ -132,11 +126,10 @@ if taken or cost ~= 1 then
   taken = taken or used
   if taken + cost > 9007199254740991 then
     -- the count of units ever taken would no longer be exact: begin it anew
-    local parse = tools()
     local all = redis.call('LRANGE', key, '0', '-1')
     redis.call('DEL', key)
     for _, each in ipairs(all) do
-      local time, before, held = parse(each)
+      local time, before, held = entry(each)
       redis.call('RPUSH', key, before and string.format('%.0f:%.0f:%.0f', time, before - (taken - used), held) or each)
     end
     taken = used
@@ -164,11 +157,9 @@ local function block()
 end
 
 local function refund(taken_at)
-  local edge = math.max(now, newest or now) - window
   if used == 0 or (taken_at and taken_at <= edge) then
     return -- nothing to give back, or what is in force are other calls' units
   end
-  entry, find_oldest, time_of = tools()
   redis.call('LTRIM', key, first, blocked and '-2' or '-1')
   cost = math.min(cost, used)
   used = used - cost
@@ -187,7 +178,7 @@ local function refund(taken_at)
     local counted, held
     newest, counted, held = entry(redis.call('LINDEX', key, '-1'))
     size, taken = redis.call('LLEN', key), counted and counted + held
-    find_oldest(edge)
+    find_oldest()
     grows = time_of(math.max(used - limit + 1, 1))
   end
   if blocked then

@@ -14,13 +14,15 @@ function(read_file name out)
   set(${out} "${text}" PARENT_SCOPE)
 endfunction()
 
-# Sets look, take, seldom and state of an algorithm's file, and its head.
+# Sets look, take, seldom, state and short of an algorithm's file, and its head.
 macro(read_algorithm name)
   read_file(${name} text)
   read_file(keep keep)
   string(REPLACE "@keep@\n" "${keep}" text "${text}")
   string(REGEX MATCH "-- state    ([a-z, ]+)" state "${text}")
   set(state "${CMAKE_MATCH_1}")
+  string(REGEX MATCH "-- short    ([^\n]+)" short "${text}")
+  set(short "${CMAKE_MATCH_1}")
   string(FIND "${text}" "-- @look\n" look_at)
   string(FIND "${text}" "-- @take\n" take_at)
   string(FIND "${text}" "-- @seldom\n" seldom_at)
@@ -42,6 +44,7 @@ inline constexpr script ${name}{
 endmacro()
 
 read_file(now now)
+read_file(stamp stamp)
 read_file(mul_div mul_div)
 read_file(check check)
 read_file(all_of all_of)
@@ -54,35 +57,57 @@ foreach(algorithm sliding_log compact_log sliding_counter token_bucket fixed_win
     string(REPLACE "@${part}@\n" "${${part}}" script "${script}")
   endforeach()
   string(REPLACE "@state@" "${state}" script "${script}")
-  string(FIND "${look}" "mul_div(" uses_mul_div)
-  if(uses_mul_div EQUAL -1)
-    add_constant(${algorithm} "${head}${now}${script}")
-  else()
-    add_constant(${algorithm} "${head}${now}${mul_div}${script}")
+  string(REPLACE "@short@" "${short}" script "${script}")
+  # What it uses, and no more.
+  set(time "${now}")
+  if(take MATCHES "stamp")
+    set(time "${stamp}")
   endif()
+  set(arithmetic "")
+  if(look MATCHES "mul_div\\(")
+    set(arithmetic "${mul_div}")
+  endif()
+  add_constant(${algorithm} "${head}${time}${arithmetic}${script}")
   string(APPEND looks "
-function look.${algorithm}(key, limit, span, refill, cost, op)
-  local window = span + 0
+function look.${algorithm}(i, go, key, kind, limit, span, refill)
+  local window, op, cost = span + 0, whole_op, whole_cost
+  if kind == 'peek' then
+    op, cost = 'peek', 1
+  end
 ${look}
-  local part = {fits = fits, blocked = blocked}
-  function part.take()
+  if op == 'take' and again then
+    fits = not (blocked and now < blocked) -- counted before, and the answer is that of then, but for a block
+  elseif op == 'take' and not fits and kind == 'binding' then
+    go = false
+  end
+  go = ask(i + 1, go)
+  if op == 'take' and not again and fits and go then
 ${take}
-    part.blocked = nil
-  end
-  function part.seldom()
+    blocked = nil
+    some_took = true
+  elseif op == 'refund' or (op == 'take' and not again and redis.call('PTTL', key) == -1) then
 ${seldom}
-    return lifetime, refund
+    if op == 'refund' then
+      refund(tonumber(ARGV[4]))
+    else
+      -- Somebody removed the lifetime: a client that never comes back must not stay for ever.
+      redis.call('PEXPIRE', key, lifetime())
+    end
   end
-  function part.state()
-    return ${state}
+  local short = not blocked and not again and ${short}
+  if short and short < 9007199254740992 then
+    reply[i + 1] = fits and short or -1 - short
+  else
+    local a, b, c, d = ${state}
+    reply[i + 1] = {(fits and 1 or 0) + (again and 4 or 0), blocked or 0, a, b, c or now, d or now}
   end
-  return part
+  return go
 end
 ")
 endforeach()
 
 string(REPLACE "@looks@\n" "${looks}" joint "${all_of}")
-add_constant(all_of "${now}${mul_div}${joint}")
+add_constant(all_of "${stamp}${mul_div}${joint}")
 
 file(CONFIGURE OUTPUT "${OUT}" CONTENT "// Generated from lua/ by lua/embed.cmake: change those files, then build the target ratelimit_scripts.
 #pragma once

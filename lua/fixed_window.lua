@@ -3,6 +3,8 @@
 -- KEYS[1]  a string of two little-endian doubles: the window's start (microseconds), the units taken in it; and a block
 --          (keep.lua)
 -- state    start, count
+-- short    start <= now and count
+--          (the start is the one that `now` lies in)
 --
 -- The stored start, not the clock, says which window a count belongs to: one that lies ahead of the clock stays in
 -- force until it is over.

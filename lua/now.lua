@@ -1,8 +1,8 @@
--- The time is ARGV[1], microseconds since the epoch, or the server's own where that is "". `stamp` is `now` as text:
--- numbers passed to a command are written slowly.
-local stamp = ARGV[1]
-if stamp == '' then
+-- The time is ARGV[1], microseconds since the epoch, or the server's own where that is "".
+local now = ARGV[1]
+if now == '' then
   local time = redis.call('TIME')
-  stamp = time[1] .. string.sub('00000' .. time[2], -6)
+  now = time[1] * 1000000 + time[2]
+else
+  now = now + 0
 end
-local now = stamp + 0

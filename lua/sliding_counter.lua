@@ -4,6 +4,8 @@
 -- KEYS[1]  a string of three little-endian doubles: the current window's start (microseconds), the units taken in it,
 --          the units taken in the window before; and a block (keep.lua)
 -- state    start, current, previous
+-- short    start <= now and current < 67108864 and previous < 67108864 and previous * 67108864 + current
+--          (the start is that of the window `now` lies in)
 
 -- @look
 local start, current, previous, blocked = now - now % window, 0, 0, nil

@@ -7,6 +7,7 @@
 -- state    used, grows, newest, passes
 --          (the units in force; the times of the entry that must go for remaining to grow, of the newest entry, and of
 --          the entry that must go for the call to pass; after a call that counted the latter two may be missing: `now`)
+-- short    not newest and grows <= now and used * window + (now - grows)
 --
 -- The units taken before each entry make the units in force a difference of two entries, whatever the costs, and the
 -- newest member tells both as long as nothing has left the window. A key's time does not run backwards: an entry is

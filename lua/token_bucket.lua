@@ -3,6 +3,8 @@
 -- KEYS[1]  a string of three little-endian doubles: whole tokens, the fraction of the next one in 1/window, the time
 --          the two were true at (microseconds); and a block (keep.lua). No key: the bucket is full.
 -- state    tokens, fraction, last
+-- short    last <= now and tokens * window + fraction
+--          (the time is `now`)
 --
 -- No part of a token is lost or made, whatever the rhythm of calls: a refusal writes nothing, and the fraction goes on
 -- growing from the stored time.
@@ -32,9 +34,9 @@ if stored then
 end
 local fits = cost <= tokens and not (blocked and now < blocked)
 
--- The time to full (ms). It does not grow when the clock runs backwards: the bucket is full again when the key is gone.
-local function time_to_full()
-  local missing = (limit - tokens) * window - fraction
+-- The time (ms) until `missing`, in 1/window of a token, has come. It does not grow when the clock runs backwards: the
+-- bucket is full again when the key is gone.
+local function time_to_full(missing, refill)
   local life = math.ceil(missing / refill)
   if missing >= 9007199254740992 then
     life = life + 1 -- the quotient is no longer exact: never too short
@@ -45,11 +47,13 @@ end
 
 -- @take
 tokens = tokens - cost
-redis.call('SET', key, struct.pack('<ddd', tokens, fraction, last), 'PX', time_to_full())
+redis.call('SET', key, struct.pack('<ddd', tokens, fraction, last), 'PX',
+  time_to_full((limit - tokens) * window - fraction, refill))
 
 -- @seldom
 local function lifetime()
-  return math.max(time_to_full(), blocked and math.ceil((blocked - now) / 1000) or 0)
+  return math.max(time_to_full((limit - tokens) * window - fraction, refill),
+    blocked and math.ceil((blocked - now) / 1000) or 0)
 end
 
 @keep@

@@ -256,7 +256,7 @@ class all_of {
   template <class Run>
   static void give_back(std::span<const request> what, std::span<outcome> seen, Run run) {
     for (std::size_t i = 0; i < what.size(); ++i) {
-      if (what[i].op != operation::take || !seen[i].allowed) continue;
+      if (what[i].op != operation::take || !seen[i].allowed || seen[i].repeated) continue;
       request back = what[i];
       back.op = operation::refund;
       back.taken = seen[i].now;

@@ -67,6 +67,8 @@ struct decision {
   // The time `limit` units are meant for: the window, or the time a token bucket takes to fill. What RateLimit-Policy
   // calls w.
   std::chrono::microseconds window{0};
+  // The call's request_id was counted before: this call counted nothing.
+  bool repeated = false;
 
   // False when nobody counted: then used, remaining, reset_after and full_after say nothing.
   bool counted() const noexcept {

@@ -245,6 +245,7 @@ class limiter {
     d.reset_after = microseconds{held > 0 && f.used < q.what.numbers.limit ? held : std::max(f.reset, held)};
     d.full_after = microseconds{f.full};
     d.at = time_point{microseconds{seen.now}};
+    d.repeated = seen.repeated;
     return d;
   }
 
@@ -302,7 +303,8 @@ class limiter {
     const observer& told = shared_->options.observer;
     if (told.decided)
       detail::tell(told.decided, observation{d, shared_->options.algorithm, op, deadline::clock::now() - started});
-    if (!told.near || op != operation::take || !passed || !d.allowed || d.would_deny || !d.counted()) return;
+    if (!told.near || op != operation::take || !passed || !d.allowed || d.would_deny || !d.counted() || d.repeated)
+      return;
     const double edge = told.near_ratio * static_cast<double>(d.limit);
     if (static_cast<double>(d.used) >= edge && static_cast<double>(d.used - c.cost) < edge)
       detail::tell(told.near, near_limit{d, c.identity, c.region});

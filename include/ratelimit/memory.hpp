@@ -58,6 +58,7 @@ class memory {
     const bool again = what.op == operation::take && where.remembers(what, now);
     outcome seen = where.run(what, again ? operation::peek : what.op, now);
     if (again) {
+      seen.repeated = true;
       seen.allowed = !is_ahead(seen.blocked, now);
     } else if (what.op == operation::take && seen.allowed) {
       where.remember(what, now);
@@ -267,6 +268,7 @@ class memory {
       const bool take = what[i].op == operation::take;
       out[i] = shards[i]->run(what[i], take ? operation::peek : what[i].op, now);
       if (!take) continue;
+      out[i].repeated = again;
       if (again) out[i].allowed = !is_ahead(out[i].blocked, now);
       if (!out[i].allowed && what[i].binding) go = false;
     }

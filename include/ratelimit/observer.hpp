@@ -45,8 +45,7 @@ struct breaker_change {
 // metric must not refuse a request. How long they take is not bounded, and is added to the call.
 struct observer {
   std::function<void(const observation&)> decided{};
-  // Once for each time an identity rises over near_ratio: told in the process whose call did it, and in no other. A
-  // call that repeats the id of that one (call::request_id) tells it again.
+  // Once for each time an identity rises over near_ratio: told in the process whose call did it, and in no other.
   std::function<void(const near_limit&)> near{};
   std::function<void(const breaker_change&)> breaker{};  // only the Redis store's own observer hears it
   double near_ratio = 0.8;

@@ -53,6 +53,7 @@ struct request {
 struct outcome {
   std::error_code error{};  // set: nothing else is
   bool allowed = false;
+  bool repeated = false;  // its id was counted before: this call counted nothing
   std::int64_t now = 0;
   std::int64_t blocked = 0;  // when the key's block ends or ended; 0: there is none
   std::array<std::int64_t, 4> view{};

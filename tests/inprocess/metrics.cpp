@@ -417,8 +417,9 @@ TEST_CASE("A breaker is shown in the state it came to last", "[inprocess]") {
 }
 
 TEST_CASE("A malformed answer is an error of class protocol, counted at each call", "[inprocess]") {
-  for (const char* const reply : {"+OK\r\n", "$5\r\nhello\r\n", ":1\r\n", "$-1\r\n", "*-1\r\n", "*1\r\n:1\r\n",
-                                  "*3\r\n:1\r\n:2\r\n+x\r\n", "*2\r\n$1\r\n1\r\n$1\r\n1\r\n", ",1.5\r\n"}) {
+  for (const char* const reply :
+       {"+OK\r\n", "$5\r\nhello\r\n", ":9007199254740992\r\n", "$-1\r\n", "*-1\r\n", "*1\r\n:1\r\n",
+        "*3\r\n:1\r\n:2\r\n+x\r\n", "*2\r\n$1\r\n1\r\n$1\r\n1\r\n", ",1.5\r\n"}) {
     INFO(reply);
     support::fake_server server{[&](const support::words&) { return support::bytes{reply}; }};
     ratelimit::redis store{server.url()};

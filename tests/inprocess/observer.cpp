@@ -209,6 +209,29 @@ TEMPLATE_TEST_CASE("Near the limit is told once for each rise, to the one whose 
   CHECK(first.who.size() == 1);
 }
 
+TEMPLATE_TEST_CASE("Near the limit is not told again of a call that repeats an id", "[inprocess]", on_memory,
+                   on_redis) {
+  TestType b;
+  near_calls told;
+  const auto limiter = watched(b.store, b.clock, told.observer());
+  const ratelimit::fixed_window day{
+      b.store, {.name = "day", .limit = 100, .window = 24h, .on_failure = fail::closed}, b.clock};
+  const ratelimit::all_of both{limiter, day};
+  const auto with_id = [](std::string_view identity) {
+    return ratelimit::call{.identity = identity, .cost = 8, .request_id = "r1"};
+  };
+  for (int i = 0; i < 3; ++i) CHECK(limiter.check(with_id("alone")).used == 8);
+  CHECK(told.who == std::vector<std::string>{"alone@"});
+  for (int i = 0; i < 3; ++i) {
+    const auto d = both.check(with_id("joint"));
+    CHECK(d.used == 8);
+    CHECK(d.repeated == (i > 0));
+    CHECK(d.parts[1].used == 8);
+    CHECK(d.parts[1].repeated == (i > 0));
+  }
+  CHECK(told.who == std::vector<std::string>{"alone@", "joint@"});
+}
+
 TEST_CASE("Near the limit is not told of what was refused, or of what nobody counted", "[inprocess]") {
   failing_store store;
   near_calls told;

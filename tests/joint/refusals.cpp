@@ -135,8 +135,9 @@ void refuse_at(Backend& b, std::size_t binding) {
     recipes::monitor monitor{b.server};
     for (std::int64_t used = 1; used <= 2; ++used) {
       check_parts(three.check("client", "eu"), used, false);
-      CHECK(monitor.lifetimes() == std::vector{First::lifetime(limit(0), used), Middle::lifetime(limit(1), used),
-                                               Last::lifetime(limit(2), used)});
+      // Each limit asks those after it before it takes.
+      CHECK(monitor.lifetimes() == std::vector{Last::lifetime(limit(2), used), Middle::lifetime(limit(1), used),
+                                               First::lifetime(limit(0), used)});
     }
     std::vector<trace> before;
     const std::vector<std::string> keys{key_of<First>("first"), key_of<Middle>("middle"), key_of<Last>("last")};

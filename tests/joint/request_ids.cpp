@@ -38,6 +38,7 @@ TEMPLATE_TEST_CASE("the same id again is admitted and not counted", "[joint]", o
     for (int i = 0; i < 3; ++i) {
       const decision d = limit.check(with_id("r1", 2));
       CHECK(d.allowed);
+      CHECK(d.repeated == (i > 0));
       CHECK(d.from == TestType::origin);
       CHECK(d.used == 2);
       CHECK(d.remaining == 1);

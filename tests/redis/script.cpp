@@ -126,20 +126,38 @@ TEST_CASE("a group is one command, and its reply one outcome each") {
                         "0"}));
 
   std::array<outcome, 2> seen;
-  const std::string reply = "*13\r\n:5\r\n:1\r\n:0\r\n:1\r\n:2\r\n:0\r\n:0\r\n:0\r\n:9\r\n:3\r\n:4\r\n:5\r\n:6\r\n";
+  const std::string reply =
+      "*3\r\n:5\r\n*6\r\n:1\r\n:0\r\n:1\r\n:2\r\n:0\r\n:0\r\n*6\r\n:4\r\n:9\r\n:3\r\n:4\r\n:5\r\n:6\r\n";
   CHECK(detail::read_group(both, *parsed(reply), seen).error() == std::error_code{});
   CHECK(seen[0].allowed);
+  CHECK_FALSE(seen[0].repeated);
   CHECK(seen[0].now == 5);
   CHECK(seen[0].blocked == 0);
   CHECK(seen[0].view == std::array<std::int64_t, 4>{1, 2, 0, 0});
   CHECK_FALSE(seen[1].allowed);
+  CHECK(seen[1].repeated);
   CHECK(seen[1].now == 5);
   CHECK(seen[1].blocked == 9);
   CHECK(seen[1].view == std::array<std::int64_t, 4>{3, 4, 5, 6});
 
+  // A part told by one number: of a fixed window, how many; of a log, how many windows and the oldest entry's age.
+  CHECK(detail::read_group(both, *parsed("*3\r\n:1005\r\n:7\r\n:-6005\r\n"), seen).error() == std::error_code{});
+  CHECK(seen[0].allowed);
+  CHECK(seen[0].now == 1005);
+  CHECK(seen[0].view == std::array<std::int64_t, 4>{1000, 7, 1005, 1005});
+  CHECK_FALSE(seen[1].allowed);
+  CHECK(seen[1].view == std::array<std::int64_t, 4>{3, 1001, 1005, 1005});
+
   for (const auto& [text, why] : std::vector<std::pair<std::string, errc>>{
-           {"*12\r\n:5\r\n:1\r\n:0\r\n:1\r\n:2\r\n:0\r\n:0\r\n:0\r\n:9\r\n:3\r\n:4\r\n:5\r\n", errc::protocol},
-           {"*13\r\n:5\r\n:1\r\n:0\r\n:1\r\n:2\r\n:0\r\n:0\r\n:7\r\n:9\r\n:3\r\n:4\r\n:5\r\n:6\r\n", errc::protocol},
+           {":5\r\n", errc::protocol},
+           {"*2\r\n:5\r\n:6\r\n", errc::protocol},                                                 // short
+           {"*4\r\n:5\r\n:6\r\n:6\r\n:6\r\n", errc::protocol},                                     // long
+           {"*3\r\n$1\r\n5\r\n:6\r\n:6\r\n", errc::protocol},                                      // no time
+           {"*3\r\n:5\r\n:6\r\n:9007199254740992\r\n", errc::protocol},                            // not exact
+           {"*3\r\n:5\r\n:6\r\n*5\r\n:1\r\n:0\r\n:1\r\n:2\r\n:0\r\n", errc::protocol},             // short
+           {"*3\r\n:5\r\n:6\r\n*6\r\n:2\r\n:0\r\n:1\r\n:2\r\n:0\r\n:0\r\n", errc::protocol},       // no flag
+           {"*3\r\n:5\r\n:6\r\n*6\r\n:1\r\n:0\r\n:1\r\n:2\r\n:0\r\n$1\r\n0\r\n", errc::protocol},  // a string
+           {"*3\r\n:5\r\n:6\r\n-ERR inside\r\n", errc::protocol},
            {"-OOM command not allowed\r\n", errc::out_of_memory}}) {
     CAPTURE(text);
     CHECK(detail::read_group(both, *parsed(text), seen).error() == why);
@@ -175,13 +193,14 @@ TEST_CASE("keys and numbers keep every byte and digit") {
 
 TEST_CASE("a reply as an outcome") {
   const auto check = [](algorithm_id algorithm, std::string_view text, bool allowed, std::int64_t now,
-                        std::int64_t blocked, std::array<std::int64_t, 4> view) {
+                        std::int64_t blocked, std::array<std::int64_t, 4> view, bool repeated = false) {
     CAPTURE(text);
     request what = asking(algorithm);
     what.now = 9;
     const auto got = detail::read_reply(what, *parsed(text));
     CHECK(got.result.error == std::error_code{});
     CHECK(got.result.allowed == allowed);
+    CHECK(got.result.repeated == repeated);
     CHECK(got.result.now == now);
     CHECK(got.result.blocked == blocked);
     CHECK(got.result.view == view);
@@ -198,6 +217,30 @@ TEST_CASE("a reply as an outcome") {
   check(algorithm_id::token_bucket, "*6\r\n:3\r\n:-9\r\n:0\r\n:1\r\n:2\r\n:-3\r\n", true, -9, 0, {1, 2, -3, -9});
   check(algorithm_id::fixed_window, "*5\r\n:2\r\n:0\r\n:0\r\n:60000000\r\n:5\r\n", false, 0, 0, {60'000'000, 5, 0, 0});
   check(algorithm_id::fixed_window, "*3\r\n:1\r\n:60000000\r\n:5\r\n", true, 9, 0, {60'000'000, 5, 9, 9});
+  check(algorithm_id::fixed_window, "*5\r\n:6\r\n:7\r\n:0\r\n:60000000\r\n:5\r\n", false, 7, 0, {60'000'000, 5, 7, 7},
+        true);
+
+  // One number: the window of these is a minute, the call's time 9.
+  for (const auto log : {algorithm_id::sliding_log, algorithm_id::compact_log}) {
+    check(log, ":300000004\r\n", true, 9, 0, {5, 5, 9, 9});
+    check(log, ":0\r\n", true, 9, 0, {0, 9, 9, 9});
+    check(log, ":-1\r\n", false, 9, 0, {0, 9, 9, 9});
+  }
+  check(algorithm_id::sliding_counter, ":134217731\r\n", true, 9, 0, {0, 3, 2, 9});
+  check(algorithm_id::sliding_counter, ":-134217732\r\n", false, 9, 0, {0, 3, 2, 9});
+  check(algorithm_id::token_bucket, ":120000007\r\n", true, 9, 0, {2, 7, 9, 9});
+  check(algorithm_id::token_bucket, ":-8\r\n", false, 9, 0, {0, 7, 9, 9});
+  check(algorithm_id::fixed_window, ":9007199254740991\r\n", true, 9, 0, {0, max_exact, 9, 9});
+  check(algorithm_id::fixed_window, ":-9007199254740992\r\n", false, 9, 0, {0, max_exact, 9, 9});
+
+  // With the server's time.
+  const auto timed =
+      detail::read_reply(asking(algorithm_id::fixed_window), *parsed("*2\r\n:1700000040000001\r\n:5\r\n"));
+  CHECK(timed.result.error == std::error_code{});
+  CHECK(timed.result.allowed);
+  CHECK(timed.result.now == w0 + 1);
+  CHECK(timed.result.blocked == 0);
+  CHECK(timed.result.view == std::array<std::int64_t, 4>{w0, 5, w0 + 1, w0 + 1});
 
   const auto reset = asking(algorithm_id::sliding_log, operation::reset);
   CHECK(detail::read_reply(reset, *parsed(":0\r\n")).result.error == std::error_code{});
@@ -206,7 +249,15 @@ TEST_CASE("a reply as an outcome") {
 
 TEST_CASE("what is not an answer of the scripts is a protocol error, never a verdict") {
   for (const std::string_view text : {
-           "$1\r\n1\r\n", "+OK\r\n", ":1\r\n", "$-1\r\n", "*-1\r\n", "*0\r\n", "*1\r\n:1\r\n", "*2\r\n:1\r\n:0\r\n",
+           "$1\r\n1\r\n",
+           "+OK\r\n",
+           ":1\r\n",
+           "$-1\r\n",
+           "*-1\r\n",
+           "*0\r\n",
+           "*1\r\n:1\r\n",
+           "*2\r\n:0\r\n:9007199254740992\r\n",              // more than is exact
+           "*2\r\n:0\r\n:-9007199254740993\r\n",             //
            "*4\r\n:3\r\n:0\r\n:0\r\n:0\r\n",                 // short
            "*6\r\n:3\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n",     // long
            "*3\r\n:1\r\n:0\r\n:0\r\n",                       // without the server's time
@@ -214,7 +265,7 @@ TEST_CASE("what is not an answer of the scripts is a protocol error, never a ver
            "*5\r\n:3\r\n:0\r\n:0\r\n:0\r\n$-1\r\n",          // a nil
            "*5\r\n:3\r\n:0\r\n:0\r\n:0\r\n*1\r\n:0\r\n",     // an array
            "*5\r\n$1\r\n1\r\n:0\r\n:0\r\n:0\r\n:0\r\n",      //
-           "*5\r\n:4\r\n:0\r\n:0\r\n:0\r\n:0\r\n",           // neither yes nor no
+           "*5\r\n:8\r\n:0\r\n:0\r\n:0\r\n:0\r\n",           // neither yes nor no
            "*5\r\n:-1\r\n:0\r\n:0\r\n:0\r\n:0\r\n",          //
            "*5\r\n:3\r\n:0\r\n:0\r\n:0\r\n-ERR inside\r\n",  //
        }) {

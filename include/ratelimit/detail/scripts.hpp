@@ -14,7 +14,7 @@ struct script {
 namespace scripts {
 
 inline constexpr script sliding_log{
-    "sliding_log", "535d4cbaeabf385824c925e437b08cb6a2e8a532",
+    "sliding_log", "9812ca55bb6265c0b1ae993933456f92a423bbc5",
     R"lua(-- Sliding log: every admitted call is remembered for one window, (now - window, now].
 --
 -- KEYS[1]  a sorted set, one member per admitted call; score: its time (microseconds); member: five big-endian doubles:
@@ -24,6 +24,7 @@ inline constexpr script sliding_log{
 -- state    used, grows, newest, passes
 --          (the units in force; the times of the entry that must go for remaining to grow, of the newest entry, and of
 --          the entry that must go for the call to pass; after a call that counted the latter two may be missing: `now`)
+-- short    not newest and grows <= now and used * window + (now - grows)
 --
 -- The units taken before each entry make the units in force a difference of two entries, whatever the costs, and the
 -- newest member tells both as long as nothing has left the window. A key's time does not run backwards: an entry is
@@ -34,7 +35,8 @@ inline constexpr script sliding_log{
 local stamp = ARGV[1]
 if stamp == '' then
   local time = redis.call('TIME')
-  stamp = time[1] .. string.sub('00000' .. time[2], -6)
+  local micros = time[2]
+  stamp = time[1] .. (#micros == 6 and micros or string.sub('00000' .. micros, -6))
 end
 local now = stamp + 0
 -- One limit, one call. An algorithm's file has three parts, which lua/embed.cmake puts in here: look (what there is, and
@@ -42,12 +44,16 @@ local now = stamp + 0
 --
 -- KEYS[1]  the limit's key
 -- KEYS[2]  only for a call with an id: where that id is remembered; a refund forgets it
--- ARGV     now (now.lua), limit (units), window (microseconds), refill (token bucket only, else ""), cost (units, 1 when
---          left out; for "block" its length in microseconds), op ("take" when left out or "", "peek", "refund" or
---          "block"), taken (refund: when the units were taken; "" when that is not known), memory (microseconds an id is
---          remembered for). What has its default is left out from the end.
--- reply    {1 (allowed) or 0, the numbers of the state after the call: see the algorithm's file}; or, where the server's
---          time or a block is to be told, {3 or 2, now, when a block ends (0: none), the same numbers}
+-- ARGV     now (now.lua, stamp.lua), limit (units), window (microseconds), refill (token bucket only, else ""), cost
+--          (units, 1 when left out; for "block" its length in microseconds), op ("take" when left out or "", "peek",
+--          "refund" or "block"), taken (refund: when the units were taken; "" when that is not known), memory
+--          (microseconds an id is remembered for). What has its default is left out from the end.
+-- reply    the state after the call: see the algorithm's file. Where it is told by one number n below 2^53 ("short"), n
+--          when the call is allowed and -1 - n when it is not; where `now` is the server's time, {now, the same}.
+--          Else {1 (allowed) or 0, the numbers of the state}; or, where the server's time, a block or that the call was
+--          counted before is to be told, {that and 2 more, and 4 more when it was counted before, now, when a block ends
+--          (0: none), the numbers of the state}. A table costs the server as much as a command or two, so there is none
+--          where one number will do.
 local args = ARGV
 local key, limit, span, refill, cost, op = KEYS[1], args[2] + 0, args[3], args[4], args[5], args[6]
 local window = span + 0 -- `span` is the same as text
@@ -145,7 +151,7 @@ used, grows, newest, passes = used + cost, oldest, nil, nil
 
   blocked = nil -- it is over
   if id then
-    redis.call('SET', id, stamp, 'PX', math.ceil(args[8] / 1000))
+    redis.call('SET', id, string.format('%.0f', now), 'PX', math.ceil(args[8] / 1000))
   end
 elseif op ~= 'peek' and (op ~= 'take' or redis.call('PTTL', key) == -1) then
 -- @seldom
@@ -207,21 +213,27 @@ end
   end
 end
 
-if blocked or args[1] == '' then
-  return {fits and 3 or 2, now, blocked or 0, used, grows, newest, passes}
+local clock = args[1] == ''
+local short = not blocked and not again and not newest and grows <= now and used * window + (now - grows)
+if short and short < 9007199254740992 then
+  short = fits and short or -1 - short
+  return clock and {now, short} or short
+elseif blocked or clock or again then
+  return {(fits and 3 or 2) + (again and 4 or 0), now, blocked or 0, used, grows, newest, passes}
 end
 return {fits and 1 or 0, used, grows, newest, passes}
 )lua"};
 
 inline constexpr script compact_log{
-    "compact_log", "e73302a8adfc502be9642748886f8a0035705cc6",
+    "compact_log", "5ff19515144abedba2093c7834dd48e6ce805fb2",
     R"lua(-- Compact log: the decisions of the sliding log, from a list of about 10 bytes an entry.
 --
 -- KEYS[1]  a list, oldest first, one element per admitted call: its time (microseconds), an integer; from the first call
 --          on whose cost is not 1, "time:units taken before it:cost". A block is one more element at the end, "block:"
 --          and the time it ends.
 -- state    used, grows, newest, passes
---          (as in sliding_log.lua)
+-- short    not newest and grows <= now and used * window + (now - grows)
+--          (both as in sliding_log.lua)
 --
 -- As long as every cost is 1, an entry's place in the list counts the units. A key's time does not run backwards: an
 -- entry is never put before the newest one, so whatever is looked for is found by halving.
@@ -231,7 +243,8 @@ inline constexpr script compact_log{
 local stamp = ARGV[1]
 if stamp == '' then
   local time = redis.call('TIME')
-  stamp = time[1] .. string.sub('00000' .. time[2], -6)
+  local micros = time[2]
+  stamp = time[1] .. (#micros == 6 and micros or string.sub('00000' .. micros, -6))
 end
 local now = stamp + 0
 -- One limit, one call. An algorithm's file has three parts, which lua/embed.cmake puts in here: look (what there is, and
@@ -239,12 +252,16 @@ local now = stamp + 0
 --
 -- KEYS[1]  the limit's key
 -- KEYS[2]  only for a call with an id: where that id is remembered; a refund forgets it
--- ARGV     now (now.lua), limit (units), window (microseconds), refill (token bucket only, else ""), cost (units, 1 when
---          left out; for "block" its length in microseconds), op ("take" when left out or "", "peek", "refund" or
---          "block"), taken (refund: when the units were taken; "" when that is not known), memory (microseconds an id is
---          remembered for). What has its default is left out from the end.
--- reply    {1 (allowed) or 0, the numbers of the state after the call: see the algorithm's file}; or, where the server's
---          time or a block is to be told, {3 or 2, now, when a block ends (0: none), the same numbers}
+-- ARGV     now (now.lua, stamp.lua), limit (units), window (microseconds), refill (token bucket only, else ""), cost
+--          (units, 1 when left out; for "block" its length in microseconds), op ("take" when left out or "", "peek",
+--          "refund" or "block"), taken (refund: when the units were taken; "" when that is not known), memory
+--          (microseconds an id is remembered for). What has its default is left out from the end.
+-- reply    the state after the call: see the algorithm's file. Where it is told by one number n below 2^53 ("short"), n
+--          when the call is allowed and -1 - n when it is not; where `now` is the server's time, {now, the same}.
+--          Else {1 (allowed) or 0, the numbers of the state}; or, where the server's time, a block or that the call was
+--          counted before is to be told, {that and 2 more, and 4 more when it was counted before, now, when a block ends
+--          (0: none), the numbers of the state}. A table costs the server as much as a command or two, so there is none
+--          where one number will do.
 local args = ARGV
 local key, limit, span, refill, cost, op = KEYS[1], args[2] + 0, args[3], args[4], args[5], args[6]
 local window = span + 0 -- `span` is the same as text
@@ -262,16 +279,27 @@ local used, grows, newest, passes, blocked = 0, now, nil, nil, nil
 -- how many entries there are; the index, the time and the units before the oldest in force; the units ever taken, nil
 -- while each entry counts for one
 local size, first, oldest, start, taken = 0, 0, now, 0, nil
+local entry, find_oldest, time_of
 
--- Made only for entries that carry a count, or to find one that does not stand at an end:
-local function tools()
+local element, edge = redis.call('LINDEX', key, '-1'), nil
+local last = element and tonumber(element)
+local plain = last and op ~= 'refund' -- the newest and the oldest entry tell all
+if plain then
+  edge = (now > last and now or last) - window
+  if last > edge then
+    size, oldest = redis.call('LLEN', key), redis.call('LINDEX', key, '0') + 0
+    used, grows, newest, passes = size, oldest, last, oldest
+    plain = oldest > edge and size - limit + cost <= 1
+  end
+end
+if element and not plain then
   -- An element's time, the units taken before it (nil where its place counts them), its cost.
-  local function entry(element)
-    local time = tonumber(element)
+  function entry(each)
+    local time = tonumber(each)
     if time then
       return time, nil, 1
     end
-    local at, before, held = string.match(element, '^(-?%d+):(%d+):(%d+)$')
+    local at, before, held = string.match(each, '^(-?%d+):(%d+):(%d+)$')
     return tonumber(at), tonumber(before), tonumber(held)
   end
 
@@ -295,7 +323,7 @@ local function tools()
   end
 
   -- Finds the oldest entry in force.
-  local function find_oldest(edge)
+  function find_oldest()
     first = search(0, size - 1, function(each) return entry(each) > edge end)
     oldest, start = entry(redis.call('LINDEX', key, first))
     if taken and not start then
@@ -308,7 +336,7 @@ local function tools()
   end
 
   -- The time of the entry that holds the units-th unit in force.
-  local function time_of(units)
+  function time_of(units)
     local index = first + units - 1
     if taken then
       index = search(first, size - 1, function(each, at)
@@ -319,44 +347,26 @@ local function tools()
     return (entry(redis.call('LINDEX', key, index)))
   end
 
-  return entry, find_oldest, time_of
-end
-
-local element = redis.call('LINDEX', key, '-1')
-local entry, find_oldest, time_of
-if element and string.find(element, ':', 1, true) then
-  entry, find_oldest, time_of = tools()
   if string.sub(element, 1, 1) == 'b' then
     blocked = tonumber(string.sub(element, 7))
     element = redis.call('LINDEX', key, '-2')
   end
-end
-if element then
-  local last, counted, held
-  if entry then
+  used, grows, newest, passes = 0, now, nil, nil
+  if element then
+    local counted, held
     last, counted, held = entry(element)
     taken = counted and counted + held
-  else
-    last = element + 0
+    edge = (now > last and now or last) - window
   end
-  local edge = (now > last and now or last) - window
-  if last > edge then
-    size = redis.call('LLEN', key) - (blocked and 1 or 0)
-    local eldest = redis.call('LINDEX', key, '0')
-    if not taken and eldest + 0 > edge then
-      oldest = eldest + 0
-    else
-      entry, find_oldest, time_of = tools()
-      find_oldest(edge)
-    end
-    newest = last
+  if element and last > edge then
+    newest, size = last, (size > 0 and size or redis.call('LLEN', key)) - (blocked and 1 or 0)
+    find_oldest()
     used = (taken or size) - start
     local over = used - limit + cost
-    if over > 1 then
-      time_of = time_of or select(3, tools())
-    end
     grows = used > limit and time_of(used - limit + 1) or oldest
     passes = over > 1 and cost <= limit and op ~= 'refund' and op ~= 'block' and time_of(over) or oldest
+  else
+    taken = nil
   end
 end
 local fits = cost <= limit - used and not (blocked and now < blocked)
@@ -383,11 +393,10 @@ if taken or cost ~= 1 then
   taken = taken or used
   if taken + cost > 9007199254740991 then
     -- the count of units ever taken would no longer be exact: begin it anew
-    local parse = tools()
     local all = redis.call('LRANGE', key, '0', '-1')
     redis.call('DEL', key)
     for _, each in ipairs(all) do
-      local time, before, held = parse(each)
+      local time, before, held = entry(each)
       redis.call('RPUSH', key, before and string.format('%.0f:%.0f:%.0f', time, before - (taken - used), held) or each)
     end
     taken = used
@@ -400,7 +409,7 @@ used, grows, newest, passes = used + cost, oldest, nil, nil
 
   blocked = nil -- it is over
   if id then
-    redis.call('SET', id, stamp, 'PX', math.ceil(args[8] / 1000))
+    redis.call('SET', id, string.format('%.0f', now), 'PX', math.ceil(args[8] / 1000))
   end
 elseif op ~= 'peek' and (op ~= 'take' or redis.call('PTTL', key) == -1) then
 -- @seldom
@@ -420,11 +429,9 @@ local function block()
 end
 
 local function refund(taken_at)
-  local edge = math.max(now, newest or now) - window
   if used == 0 or (taken_at and taken_at <= edge) then
     return -- nothing to give back, or what is in force are other calls' units
   end
-  entry, find_oldest, time_of = tools()
   redis.call('LTRIM', key, first, blocked and '-2' or '-1')
   cost = math.min(cost, used)
   used = used - cost
@@ -443,7 +450,7 @@ local function refund(taken_at)
     local counted, held
     newest, counted, held = entry(redis.call('LINDEX', key, '-1'))
     size, taken = redis.call('LLEN', key), counted and counted + held
-    find_oldest(edge)
+    find_oldest()
     grows = time_of(math.max(used - limit + 1, 1))
   end
   if blocked then
@@ -465,29 +472,36 @@ end
   end
 end
 
-if blocked or args[1] == '' then
-  return {fits and 3 or 2, now, blocked or 0, used, grows, newest, passes}
+local clock = args[1] == ''
+local short = not blocked and not again and not newest and grows <= now and used * window + (now - grows)
+if short and short < 9007199254740992 then
+  short = fits and short or -1 - short
+  return clock and {now, short} or short
+elseif blocked or clock or again then
+  return {(fits and 3 or 2) + (again and 4 or 0), now, blocked or 0, used, grows, newest, passes}
 end
 return {fits and 1 or 0, used, grows, newest, passes}
 )lua"};
 
 inline constexpr script sliding_counter{
-    "sliding_counter", "9d2ef19f5a3d830b138c2b31d26d74ff24a73adb",
+    "sliding_counter", "e3f6d76ff400535995b1058554dcd5e1896a0ed6",
     R"lua(-- Sliding counter: two windows aligned to the epoch,
 -- used = current + floor(previous * (window - elapsed) / window).
 --
 -- KEYS[1]  a string of three little-endian doubles: the current window's start (microseconds), the units taken in it,
 --          the units taken in the window before; and a block (keep.lua)
 -- state    start, current, previous
+-- short    start <= now and current < 67108864 and previous < 67108864 and previous * 67108864 + current
+--          (the start is that of the window `now` lies in)
 
--- The time is ARGV[1], microseconds since the epoch, or the server's own where that is "". `stamp` is `now` as text:
--- numbers passed to a command are written slowly.
-local stamp = ARGV[1]
-if stamp == '' then
+-- The time is ARGV[1], microseconds since the epoch, or the server's own where that is "".
+local now = ARGV[1]
+if now == '' then
   local time = redis.call('TIME')
-  stamp = time[1] .. string.sub('00000' .. time[2], -6)
+  now = time[1] * 1000000 + time[2]
+else
+  now = now + 0
 end
-local now = stamp + 0
 -- floor(a * b / c) and the remainder, exact although a * b may leave the whole numbers a double can hold.
 -- For whole numbers 0 <= a < 2^53, 0 <= b <= 2^51, 0 < c < 2^49. A quotient of 2^53 or more is rounded.
 local function mul_div(a, b, c)
@@ -516,12 +530,16 @@ end
 --
 -- KEYS[1]  the limit's key
 -- KEYS[2]  only for a call with an id: where that id is remembered; a refund forgets it
--- ARGV     now (now.lua), limit (units), window (microseconds), refill (token bucket only, else ""), cost (units, 1 when
---          left out; for "block" its length in microseconds), op ("take" when left out or "", "peek", "refund" or
---          "block"), taken (refund: when the units were taken; "" when that is not known), memory (microseconds an id is
---          remembered for). What has its default is left out from the end.
--- reply    {1 (allowed) or 0, the numbers of the state after the call: see the algorithm's file}; or, where the server's
---          time or a block is to be told, {3 or 2, now, when a block ends (0: none), the same numbers}
+-- ARGV     now (now.lua, stamp.lua), limit (units), window (microseconds), refill (token bucket only, else ""), cost
+--          (units, 1 when left out; for "block" its length in microseconds), op ("take" when left out or "", "peek",
+--          "refund" or "block"), taken (refund: when the units were taken; "" when that is not known), memory
+--          (microseconds an id is remembered for). What has its default is left out from the end.
+-- reply    the state after the call: see the algorithm's file. Where it is told by one number n below 2^53 ("short"), n
+--          when the call is allowed and -1 - n when it is not; where `now` is the server's time, {now, the same}.
+--          Else {1 (allowed) or 0, the numbers of the state}; or, where the server's time, a block or that the call was
+--          counted before is to be told, {that and 2 more, and 4 more when it was counted before, now, when a block ends
+--          (0: none), the numbers of the state}. A table costs the server as much as a command or two, so there is none
+--          where one number will do.
 local args = ARGV
 local key, limit, span, refill, cost, op = KEYS[1], args[2] + 0, args[3], args[4], args[5], args[6]
 local window = span + 0 -- `span` is the same as text
@@ -564,7 +582,7 @@ redis.call('SET', key, struct.pack('<ddd', start, current, previous), 'PX', (lif
 
   blocked = nil -- it is over
   if id then
-    redis.call('SET', id, stamp, 'PX', math.ceil(args[8] / 1000))
+    redis.call('SET', id, string.format('%.0f', now), 'PX', math.ceil(args[8] / 1000))
   end
 elseif op ~= 'peek' and (op ~= 'take' or redis.call('PTTL', key) == -1) then
 -- @seldom
@@ -618,31 +636,38 @@ end
   end
 end
 
-if blocked or args[1] == '' then
-  return {fits and 3 or 2, now, blocked or 0, start, current, previous}
+local clock = args[1] == ''
+local short = not blocked and not again and start <= now and current < 67108864 and previous < 67108864 and previous * 67108864 + current
+if short and short < 9007199254740992 then
+  short = fits and short or -1 - short
+  return clock and {now, short} or short
+elseif blocked or clock or again then
+  return {(fits and 3 or 2) + (again and 4 or 0), now, blocked or 0, start, current, previous}
 end
 return {fits and 1 or 0, start, current, previous}
 )lua"};
 
 inline constexpr script token_bucket{
-    "token_bucket", "e67e2566188abfe5de6a70ddbe2be1b1ccf18720",
+    "token_bucket", "5d9d1f7e9abaea2e0d98d3887f5b1f135a251cef",
     R"lua(-- Token bucket: `refill` tokens come each `window` microseconds, up to `limit`.
 --
 -- KEYS[1]  a string of three little-endian doubles: whole tokens, the fraction of the next one in 1/window, the time
 --          the two were true at (microseconds); and a block (keep.lua). No key: the bucket is full.
 -- state    tokens, fraction, last
+-- short    last <= now and tokens * window + fraction
+--          (the time is `now`)
 --
 -- No part of a token is lost or made, whatever the rhythm of calls: a refusal writes nothing, and the fraction goes on
 -- growing from the stored time.
 
--- The time is ARGV[1], microseconds since the epoch, or the server's own where that is "". `stamp` is `now` as text:
--- numbers passed to a command are written slowly.
-local stamp = ARGV[1]
-if stamp == '' then
+-- The time is ARGV[1], microseconds since the epoch, or the server's own where that is "".
+local now = ARGV[1]
+if now == '' then
   local time = redis.call('TIME')
-  stamp = time[1] .. string.sub('00000' .. time[2], -6)
+  now = time[1] * 1000000 + time[2]
+else
+  now = now + 0
 end
-local now = stamp + 0
 -- floor(a * b / c) and the remainder, exact although a * b may leave the whole numbers a double can hold.
 -- For whole numbers 0 <= a < 2^53, 0 <= b <= 2^51, 0 < c < 2^49. A quotient of 2^53 or more is rounded.
 local function mul_div(a, b, c)
@@ -671,12 +696,16 @@ end
 --
 -- KEYS[1]  the limit's key
 -- KEYS[2]  only for a call with an id: where that id is remembered; a refund forgets it
--- ARGV     now (now.lua), limit (units), window (microseconds), refill (token bucket only, else ""), cost (units, 1 when
---          left out; for "block" its length in microseconds), op ("take" when left out or "", "peek", "refund" or
---          "block"), taken (refund: when the units were taken; "" when that is not known), memory (microseconds an id is
---          remembered for). What has its default is left out from the end.
--- reply    {1 (allowed) or 0, the numbers of the state after the call: see the algorithm's file}; or, where the server's
---          time or a block is to be told, {3 or 2, now, when a block ends (0: none), the same numbers}
+-- ARGV     now (now.lua, stamp.lua), limit (units), window (microseconds), refill (token bucket only, else ""), cost
+--          (units, 1 when left out; for "block" its length in microseconds), op ("take" when left out or "", "peek",
+--          "refund" or "block"), taken (refund: when the units were taken; "" when that is not known), memory
+--          (microseconds an id is remembered for). What has its default is left out from the end.
+-- reply    the state after the call: see the algorithm's file. Where it is told by one number n below 2^53 ("short"), n
+--          when the call is allowed and -1 - n when it is not; where `now` is the server's time, {now, the same}.
+--          Else {1 (allowed) or 0, the numbers of the state}; or, where the server's time, a block or that the call was
+--          counted before is to be told, {that and 2 more, and 4 more when it was counted before, now, when a block ends
+--          (0: none), the numbers of the state}. A table costs the server as much as a command or two, so there is none
+--          where one number will do.
 local args = ARGV
 local key, limit, span, refill, cost, op = KEYS[1], args[2] + 0, args[3], args[4], args[5], args[6]
 local window = span + 0 -- `span` is the same as text
@@ -714,9 +743,9 @@ if stored then
 end
 local fits = cost <= tokens and not (blocked and now < blocked)
 
--- The time to full (ms). It does not grow when the clock runs backwards: the bucket is full again when the key is gone.
-local function time_to_full()
-  local missing = (limit - tokens) * window - fraction
+-- The time (ms) until `missing`, in 1/window of a token, has come. It does not grow when the clock runs backwards: the
+-- bucket is full again when the key is gone.
+local function time_to_full(missing, refill)
   local life = math.ceil(missing / refill)
   if missing >= 9007199254740992 then
     life = life + 1 -- the quotient is no longer exact: never too short
@@ -730,16 +759,18 @@ if again then
 elseif op == 'take' and fits then
 -- @take
 tokens = tokens - cost
-redis.call('SET', key, struct.pack('<ddd', tokens, fraction, last), 'PX', time_to_full())
+redis.call('SET', key, struct.pack('<ddd', tokens, fraction, last), 'PX',
+  time_to_full((limit - tokens) * window - fraction, refill))
 
   blocked = nil -- it is over
   if id then
-    redis.call('SET', id, stamp, 'PX', math.ceil(args[8] / 1000))
+    redis.call('SET', id, string.format('%.0f', now), 'PX', math.ceil(args[8] / 1000))
   end
 elseif op ~= 'peek' and (op ~= 'take' or redis.call('PTTL', key) == -1) then
 -- @seldom
 local function lifetime()
-  return math.max(time_to_full(), blocked and math.ceil((blocked - now) / 1000) or 0)
+  return math.max(time_to_full((limit - tokens) * window - fraction, refill),
+    blocked and math.ceil((blocked - now) / 1000) or 0)
 end
 
 -- Writes a limit's whole state and its lifetime (ms) in one step, or deletes a state that says nothing. A block is the
@@ -781,42 +812,53 @@ end
   end
 end
 
-if blocked or args[1] == '' then
-  return {fits and 3 or 2, now, blocked or 0, tokens, fraction, last}
+local clock = args[1] == ''
+local short = not blocked and not again and last <= now and tokens * window + fraction
+if short and short < 9007199254740992 then
+  short = fits and short or -1 - short
+  return clock and {now, short} or short
+elseif blocked or clock or again then
+  return {(fits and 3 or 2) + (again and 4 or 0), now, blocked or 0, tokens, fraction, last}
 end
 return {fits and 1 or 0, tokens, fraction, last}
 )lua"};
 
 inline constexpr script fixed_window{
-    "fixed_window", "ec003552da095c63ac49e50de25122a81f8242c5",
+    "fixed_window", "b065636b5364bb7d6e6ea27eafe87f4a10f6746d",
     R"lua(-- Fixed window: [k * window, (k + 1) * window), counted from the epoch.
 --
 -- KEYS[1]  a string of two little-endian doubles: the window's start (microseconds), the units taken in it; and a block
 --          (keep.lua)
 -- state    start, count
+-- short    start <= now and count
+--          (the start is the one that `now` lies in)
 --
 -- The stored start, not the clock, says which window a count belongs to: one that lies ahead of the clock stays in
 -- force until it is over.
 
--- The time is ARGV[1], microseconds since the epoch, or the server's own where that is "". `stamp` is `now` as text:
--- numbers passed to a command are written slowly.
-local stamp = ARGV[1]
-if stamp == '' then
+-- The time is ARGV[1], microseconds since the epoch, or the server's own where that is "".
+local now = ARGV[1]
+if now == '' then
   local time = redis.call('TIME')
-  stamp = time[1] .. string.sub('00000' .. time[2], -6)
+  now = time[1] * 1000000 + time[2]
+else
+  now = now + 0
 end
-local now = stamp + 0
 -- One limit, one call. An algorithm's file has three parts, which lua/embed.cmake puts in here: look (what there is, and
 -- whether the call fits), take (count it), and seldom (functions for what is seldom asked).
 --
 -- KEYS[1]  the limit's key
 -- KEYS[2]  only for a call with an id: where that id is remembered; a refund forgets it
--- ARGV     now (now.lua), limit (units), window (microseconds), refill (token bucket only, else ""), cost (units, 1 when
---          left out; for "block" its length in microseconds), op ("take" when left out or "", "peek", "refund" or
---          "block"), taken (refund: when the units were taken; "" when that is not known), memory (microseconds an id is
---          remembered for). What has its default is left out from the end.
--- reply    {1 (allowed) or 0, the numbers of the state after the call: see the algorithm's file}; or, where the server's
---          time or a block is to be told, {3 or 2, now, when a block ends (0: none), the same numbers}
+-- ARGV     now (now.lua, stamp.lua), limit (units), window (microseconds), refill (token bucket only, else ""), cost
+--          (units, 1 when left out; for "block" its length in microseconds), op ("take" when left out or "", "peek",
+--          "refund" or "block"), taken (refund: when the units were taken; "" when that is not known), memory
+--          (microseconds an id is remembered for). What has its default is left out from the end.
+-- reply    the state after the call: see the algorithm's file. Where it is told by one number n below 2^53 ("short"), n
+--          when the call is allowed and -1 - n when it is not; where `now` is the server's time, {now, the same}.
+--          Else {1 (allowed) or 0, the numbers of the state}; or, where the server's time, a block or that the call was
+--          counted before is to be told, {that and 2 more, and 4 more when it was counted before, now, when a block ends
+--          (0: none), the numbers of the state}. A table costs the server as much as a command or two, so there is none
+--          where one number will do.
 local args = ARGV
 local key, limit, span, refill, cost, op = KEYS[1], args[2] + 0, args[3], args[4], args[5], args[6]
 local window = span + 0 -- `span` is the same as text
@@ -852,7 +894,7 @@ redis.call('SET', key, struct.pack('<dd', start, count), 'PX', (life + -life % 1
 
   blocked = nil -- it is over
   if id then
-    redis.call('SET', id, stamp, 'PX', math.ceil(args[8] / 1000))
+    redis.call('SET', id, string.format('%.0f', now), 'PX', math.ceil(args[8] / 1000))
   end
 elseif op ~= 'peek' and (op ~= 'take' or redis.call('PTTL', key) == -1) then
 -- @seldom
@@ -899,20 +941,26 @@ end
   end
 end
 
-if blocked or args[1] == '' then
-  return {fits and 3 or 2, now, blocked or 0, start, count}
+local clock = args[1] == ''
+local short = not blocked and not again and start <= now and count
+if short and short < 9007199254740992 then
+  short = fits and short or -1 - short
+  return clock and {now, short} or short
+elseif blocked or clock or again then
+  return {(fits and 3 or 2) + (again and 4 or 0), now, blocked or 0, start, count}
 end
 return {fits and 1 or 0, start, count}
 )lua"};
 
 inline constexpr script all_of{
-    "all_of", "f357d8b444d29855394e6dcaa88e0835e43f057b",
+    "all_of", "ef87e84158df967a318722d063544a2507da0bce",
     R"lua(-- The time is ARGV[1], microseconds since the epoch, or the server's own where that is "". `stamp` is `now` as text:
 -- numbers passed to a command are written slowly.
 local stamp = ARGV[1]
 if stamp == '' then
   local time = redis.call('TIME')
-  stamp = time[1] .. string.sub('00000' .. time[2], -6)
+  local micros = time[2]
+  stamp = time[1] .. (#micros == 6 and micros or string.sub('00000' .. micros, -6))
 end
 local now = stamp + 0
 -- floor(a * b / c) and the remainder, exact although a * b may leave the whole numbers a double can hold.
@@ -939,19 +987,42 @@ local function mul_div(a, b, c)
   return whole + quotient, rest
 end
 -- Several limits, one verdict: all of them count the call, or none does. An algorithm's file is put in here as a function
--- that looks, and returns how to go on; see check.lua for its parts.
+-- that looks, asks the limits after it, and then takes or does not; see check.lua for the file's parts.
 --
 -- KEYS     one key for each limit, all in one slot; and, for a call with an id, one more where that id is remembered
--- ARGV     now (now.lua), op ("take", "peek" or "refund"), cost, taken (as in check.lua), memory (microseconds an id is
+-- ARGV     now (stamp.lua), op ("take", "peek" or "refund"), cost, taken (as in check.lua), memory (microseconds an id is
 --          remembered for; "" without an id), then for each limit: algorithm, kind, limit, window, refill (as in
 --          check.lua). Kinds: "binding": its refusal refuses the call; "shadow": it counts when it fits, but refuses
 --          nothing; "peek": it is only looked at, for a cost of 1.
--- reply    {now, then for each limit: allowed (1 or 0), when a block ends (0: none), four numbers of the state after,
---          missing ones `now`: see the algorithm's file}
-local look = {}
+-- reply    {now, then for each limit its state after the call: see the algorithm's file}. Where it is told by one number
+--          n below 2^53 ("short"), n when the limit allows the call and -1 - n when it does not; else {1 (allowed) or 0,
+--          and 4 more when the call was counted before, when a block ends (0: none), four numbers of the state, missing
+--          ones `now`}
+local whole_op, whole_cost = ARGV[2], ARGV[3] + 0
+local limits = (#ARGV - 5) / 5
+local id, again = KEYS[limits + 1], false
+if id then
+  local first = redis.call('GET', id)
+  again = first and now < first + ARGV[5]
+end
 
-function look.sliding_log(key, limit, span, refill, cost, op)
-  local window = span + 0
+local reply, look, some_took = {now}, {}, false
+
+-- Asks the limits from the i-th on; `go`: whether those before it let the call pass. Returns whether all of them do.
+local function ask(i, go)
+  if i > limits then
+    return go
+  end
+  reply[i + 1] = false -- in its place, before those after it
+  local p = 5 * i + 1
+  return look[ARGV[p]](i, go, KEYS[i], ARGV[p + 1], ARGV[p + 2] + 0, ARGV[p + 3], ARGV[p + 4])
+end
+
+function look.sliding_log(i, go, key, kind, limit, span, refill)
+  local window, op, cost = span + 0, whole_op, whole_cost
+  if kind == 'peek' then
+    op, cost = 'peek', 1
+  end
 -- @look
 -- The time of the entry that holds the units-th unit in force.
 local function time_of(edge, first, units)
@@ -1000,8 +1071,13 @@ end
 local fits = cost <= limit - used and not (blocked and now < blocked)
 
 
-  local part = {fits = fits, blocked = blocked}
-  function part.take()
+  if op == 'take' and again then
+    fits = not (blocked and now < blocked) -- counted before, and the answer is that of then, but for a block
+  elseif op == 'take' and not fits and kind == 'binding' then
+    go = false
+  end
+  go = ask(i + 1, go)
+  if op == 'take' and not again and fits and go then
 -- @take
 local time, score = now, stamp
 if used == 0 then
@@ -1036,9 +1112,9 @@ redis.call('PEXPIRE', key, window % 1000 == 0 and string.sub(span, 1, -4) or mat
 used, grows, newest, passes = used + cost, oldest, nil, nil
 
 
-    part.blocked = nil
-  end
-  function part.seldom()
+    blocked = nil
+    some_took = true
+  elseif op == 'refund' or (op == 'take' and not again and redis.call('PTTL', key) == -1) then
 -- @seldom
 -- One window after the last entry, and no more when that lies ahead of the clock.
 local function lifetime()
@@ -1085,31 +1161,54 @@ local function refund(taken_at)
   redis.call('PEXPIRE', key, lifetime())
 end
 
-    return lifetime, refund
+    if op == 'refund' then
+      refund(tonumber(ARGV[4]))
+    else
+      -- Somebody removed the lifetime: a client that never comes back must not stay for ever.
+      redis.call('PEXPIRE', key, lifetime())
+    end
   end
-  function part.state()
-    return used, grows, newest, passes
+  local short = not blocked and not again and not newest and grows <= now and used * window + (now - grows)
+  if short and short < 9007199254740992 then
+    reply[i + 1] = fits and short or -1 - short
+  else
+    local a, b, c, d = used, grows, newest, passes
+    reply[i + 1] = {(fits and 1 or 0) + (again and 4 or 0), blocked or 0, a, b, c or now, d or now}
   end
-  return part
+  return go
 end
 
-function look.compact_log(key, limit, span, refill, cost, op)
-  local window = span + 0
+function look.compact_log(i, go, key, kind, limit, span, refill)
+  local window, op, cost = span + 0, whole_op, whole_cost
+  if kind == 'peek' then
+    op, cost = 'peek', 1
+  end
 -- @look
 local used, grows, newest, passes, blocked = 0, now, nil, nil, nil
 -- how many entries there are; the index, the time and the units before the oldest in force; the units ever taken, nil
 -- while each entry counts for one
 local size, first, oldest, start, taken = 0, 0, now, 0, nil
+local entry, find_oldest, time_of
 
--- Made only for entries that carry a count, or to find one that does not stand at an end:
-local function tools()
+local element, edge = redis.call('LINDEX', key, '-1'), nil
+local last = element and tonumber(element)
+local plain = last and op ~= 'refund' -- the newest and the oldest entry tell all
+if plain then
+  edge = (now > last and now or last) - window
+  if last > edge then
+    size, oldest = redis.call('LLEN', key), redis.call('LINDEX', key, '0') + 0
+    used, grows, newest, passes = size, oldest, last, oldest
+    plain = oldest > edge and size - limit + cost <= 1
+  end
+end
+if element and not plain then
   -- An element's time, the units taken before it (nil where its place counts them), its cost.
-  local function entry(element)
-    local time = tonumber(element)
+  function entry(each)
+    local time = tonumber(each)
     if time then
       return time, nil, 1
     end
-    local at, before, held = string.match(element, '^(-?%d+):(%d+):(%d+)$')
+    local at, before, held = string.match(each, '^(-?%d+):(%d+):(%d+)$')
     return tonumber(at), tonumber(before), tonumber(held)
   end
 
@@ -1133,7 +1232,7 @@ local function tools()
   end
 
   -- Finds the oldest entry in force.
-  local function find_oldest(edge)
+  function find_oldest()
     first = search(0, size - 1, function(each) return entry(each) > edge end)
     oldest, start = entry(redis.call('LINDEX', key, first))
     if taken and not start then
@@ -1146,7 +1245,7 @@ local function tools()
   end
 
   -- The time of the entry that holds the units-th unit in force.
-  local function time_of(units)
+  function time_of(units)
     local index = first + units - 1
     if taken then
       index = search(first, size - 1, function(each, at)
@@ -1157,51 +1256,38 @@ local function tools()
     return (entry(redis.call('LINDEX', key, index)))
   end
 
-  return entry, find_oldest, time_of
-end
-
-local element = redis.call('LINDEX', key, '-1')
-local entry, find_oldest, time_of
-if element and string.find(element, ':', 1, true) then
-  entry, find_oldest, time_of = tools()
   if string.sub(element, 1, 1) == 'b' then
     blocked = tonumber(string.sub(element, 7))
     element = redis.call('LINDEX', key, '-2')
   end
-end
-if element then
-  local last, counted, held
-  if entry then
+  used, grows, newest, passes = 0, now, nil, nil
+  if element then
+    local counted, held
     last, counted, held = entry(element)
     taken = counted and counted + held
-  else
-    last = element + 0
+    edge = (now > last and now or last) - window
   end
-  local edge = (now > last and now or last) - window
-  if last > edge then
-    size = redis.call('LLEN', key) - (blocked and 1 or 0)
-    local eldest = redis.call('LINDEX', key, '0')
-    if not taken and eldest + 0 > edge then
-      oldest = eldest + 0
-    else
-      entry, find_oldest, time_of = tools()
-      find_oldest(edge)
-    end
-    newest = last
+  if element and last > edge then
+    newest, size = last, (size > 0 and size or redis.call('LLEN', key)) - (blocked and 1 or 0)
+    find_oldest()
     used = (taken or size) - start
     local over = used - limit + cost
-    if over > 1 then
-      time_of = time_of or select(3, tools())
-    end
     grows = used > limit and time_of(used - limit + 1) or oldest
     passes = over > 1 and cost <= limit and op ~= 'refund' and op ~= 'block' and time_of(over) or oldest
+  else
+    taken = nil
   end
 end
 local fits = cost <= limit - used and not (blocked and now < blocked)
 
 
-  local part = {fits = fits, blocked = blocked}
-  function part.take()
+  if op == 'take' and again then
+    fits = not (blocked and now < blocked) -- counted before, and the answer is that of then, but for a block
+  elseif op == 'take' and not fits and kind == 'binding' then
+    go = false
+  end
+  go = ask(i + 1, go)
+  if op == 'take' and not again and fits and go then
 -- @take
 local text = newest and newest > now and string.format('%.0f', newest) or stamp
 if used == 0 then
@@ -1221,11 +1307,10 @@ if taken or cost ~= 1 then
   taken = taken or used
   if taken + cost > 9007199254740991 then
     -- the count of units ever taken would no longer be exact: begin it anew
-    local parse = tools()
     local all = redis.call('LRANGE', key, '0', '-1')
     redis.call('DEL', key)
     for _, each in ipairs(all) do
-      local time, before, held = parse(each)
+      local time, before, held = entry(each)
       redis.call('RPUSH', key, before and string.format('%.0f:%.0f:%.0f', time, before - (taken - used), held) or each)
     end
     taken = used
@@ -1237,9 +1322,9 @@ redis.call('PEXPIRE', key, window % 1000 == 0 and string.sub(span, 1, -4) or mat
 used, grows, newest, passes = used + cost, oldest, nil, nil
 
 
-    part.blocked = nil
-  end
-  function part.seldom()
+    blocked = nil
+    some_took = true
+  elseif op == 'refund' or (op == 'take' and not again and redis.call('PTTL', key) == -1) then
 -- @seldom
 -- One window after the last entry, and no more when that lies ahead of the clock.
 local function lifetime()
@@ -1257,11 +1342,9 @@ local function block()
 end
 
 local function refund(taken_at)
-  local edge = math.max(now, newest or now) - window
   if used == 0 or (taken_at and taken_at <= edge) then
     return -- nothing to give back, or what is in force are other calls' units
   end
-  entry, find_oldest, time_of = tools()
   redis.call('LTRIM', key, first, blocked and '-2' or '-1')
   cost = math.min(cost, used)
   used = used - cost
@@ -1280,7 +1363,7 @@ local function refund(taken_at)
     local counted, held
     newest, counted, held = entry(redis.call('LINDEX', key, '-1'))
     size, taken = redis.call('LLEN', key), counted and counted + held
-    find_oldest(edge)
+    find_oldest()
     grows = time_of(math.max(used - limit + 1, 1))
   end
   if blocked then
@@ -1289,16 +1372,28 @@ local function refund(taken_at)
   redis.call('PEXPIRE', key, lifetime())
 end
 
-    return lifetime, refund
+    if op == 'refund' then
+      refund(tonumber(ARGV[4]))
+    else
+      -- Somebody removed the lifetime: a client that never comes back must not stay for ever.
+      redis.call('PEXPIRE', key, lifetime())
+    end
   end
-  function part.state()
-    return used, grows, newest, passes
+  local short = not blocked and not again and not newest and grows <= now and used * window + (now - grows)
+  if short and short < 9007199254740992 then
+    reply[i + 1] = fits and short or -1 - short
+  else
+    local a, b, c, d = used, grows, newest, passes
+    reply[i + 1] = {(fits and 1 or 0) + (again and 4 or 0), blocked or 0, a, b, c or now, d or now}
   end
-  return part
+  return go
 end
 
-function look.sliding_counter(key, limit, span, refill, cost, op)
-  local window = span + 0
+function look.sliding_counter(i, go, key, kind, limit, span, refill)
+  local window, op, cost = span + 0, whole_op, whole_cost
+  if kind == 'peek' then
+    op, cost = 'peek', 1
+  end
 -- @look
 local start, current, previous, blocked = now - now % window, 0, 0, nil
 local stored = redis.call('GET', key)
@@ -1319,8 +1414,13 @@ end
 local fits = cost <= limit - used and not (blocked and now < blocked)
 
 
-  local part = {fits = fits, blocked = blocked}
-  function part.take()
+  if op == 'take' and again then
+    fits = not (blocked and now < blocked) -- counted before, and the answer is that of then, but for a block
+  elseif op == 'take' and not fits and kind == 'binding' then
+    go = false
+  end
+  go = ask(i + 1, go)
+  if op == 'take' and not again and fits and go then
 -- @take
 current = current + cost
 -- to the end of the next window: until then the current one still weighs
@@ -1328,9 +1428,9 @@ local life = 2 * window + (start > now and 0 or start - now)
 redis.call('SET', key, struct.pack('<ddd', start, current, previous), 'PX', (life + -life % 1000) / 1000)
 
 
-    part.blocked = nil
-  end
-  function part.seldom()
+    blocked = nil
+    some_took = true
+  elseif op == 'refund' or (op == 'take' and not again and redis.call('PTTL', key) == -1) then
 -- @seldom
 local function lifetime()
   local life = current + previous > 0 and math.min(start + 2 * window - now, 2 * window) or 0
@@ -1369,16 +1469,28 @@ local function refund(taken)
   end
 end
 
-    return lifetime, refund
+    if op == 'refund' then
+      refund(tonumber(ARGV[4]))
+    else
+      -- Somebody removed the lifetime: a client that never comes back must not stay for ever.
+      redis.call('PEXPIRE', key, lifetime())
+    end
   end
-  function part.state()
-    return start, current, previous
+  local short = not blocked and not again and start <= now and current < 67108864 and previous < 67108864 and previous * 67108864 + current
+  if short and short < 9007199254740992 then
+    reply[i + 1] = fits and short or -1 - short
+  else
+    local a, b, c, d = start, current, previous
+    reply[i + 1] = {(fits and 1 or 0) + (again and 4 or 0), blocked or 0, a, b, c or now, d or now}
   end
-  return part
+  return go
 end
 
-function look.token_bucket(key, limit, span, refill, cost, op)
-  local window = span + 0
+function look.token_bucket(i, go, key, kind, limit, span, refill)
+  local window, op, cost = span + 0, whole_op, whole_cost
+  if kind == 'peek' then
+    op, cost = 'peek', 1
+  end
 -- @look
 local tokens, fraction, last, blocked = limit, 0, now, nil
 local stored = redis.call('GET', key)
@@ -1404,9 +1516,9 @@ if stored then
 end
 local fits = cost <= tokens and not (blocked and now < blocked)
 
--- The time to full (ms). It does not grow when the clock runs backwards: the bucket is full again when the key is gone.
-local function time_to_full()
-  local missing = (limit - tokens) * window - fraction
+-- The time (ms) until `missing`, in 1/window of a token, has come. It does not grow when the clock runs backwards: the
+-- bucket is full again when the key is gone.
+local function time_to_full(missing, refill)
   local life = math.ceil(missing / refill)
   if missing >= 9007199254740992 then
     life = life + 1 -- the quotient is no longer exact: never too short
@@ -1416,19 +1528,26 @@ local function time_to_full()
 end
 
 
-  local part = {fits = fits, blocked = blocked}
-  function part.take()
+  if op == 'take' and again then
+    fits = not (blocked and now < blocked) -- counted before, and the answer is that of then, but for a block
+  elseif op == 'take' and not fits and kind == 'binding' then
+    go = false
+  end
+  go = ask(i + 1, go)
+  if op == 'take' and not again and fits and go then
 -- @take
 tokens = tokens - cost
-redis.call('SET', key, struct.pack('<ddd', tokens, fraction, last), 'PX', time_to_full())
+redis.call('SET', key, struct.pack('<ddd', tokens, fraction, last), 'PX',
+  time_to_full((limit - tokens) * window - fraction, refill))
 
 
-    part.blocked = nil
-  end
-  function part.seldom()
+    blocked = nil
+    some_took = true
+  elseif op == 'refund' or (op == 'take' and not again and redis.call('PTTL', key) == -1) then
 -- @seldom
 local function lifetime()
-  return math.max(time_to_full(), blocked and math.ceil((blocked - now) / 1000) or 0)
+  return math.max(time_to_full((limit - tokens) * window - fraction, refill),
+    blocked and math.ceil((blocked - now) / 1000) or 0)
 end
 
 -- Writes a limit's whole state and its lifetime (ms) in one step, or deletes a state that says nothing. A block is the
@@ -1457,16 +1576,28 @@ local function refund()
   end
 end
 
-    return lifetime, refund
+    if op == 'refund' then
+      refund(tonumber(ARGV[4]))
+    else
+      -- Somebody removed the lifetime: a client that never comes back must not stay for ever.
+      redis.call('PEXPIRE', key, lifetime())
+    end
   end
-  function part.state()
-    return tokens, fraction, last
+  local short = not blocked and not again and last <= now and tokens * window + fraction
+  if short and short < 9007199254740992 then
+    reply[i + 1] = fits and short or -1 - short
+  else
+    local a, b, c, d = tokens, fraction, last
+    reply[i + 1] = {(fits and 1 or 0) + (again and 4 or 0), blocked or 0, a, b, c or now, d or now}
   end
-  return part
+  return go
 end
 
-function look.fixed_window(key, limit, span, refill, cost, op)
-  local window = span + 0
+function look.fixed_window(i, go, key, kind, limit, span, refill)
+  local window, op, cost = span + 0, whole_op, whole_cost
+  if kind == 'peek' then
+    op, cost = 'peek', 1
+  end
 -- @look
 local start, count, blocked = now - now % window, 0, nil
 local stored = redis.call('GET', key)
@@ -1481,17 +1612,22 @@ end
 local fits = cost <= limit - count and not (blocked and now < blocked)
 
 
-  local part = {fits = fits, blocked = blocked}
-  function part.take()
+  if op == 'take' and again then
+    fits = not (blocked and now < blocked) -- counted before, and the answer is that of then, but for a block
+  elseif op == 'take' and not fits and kind == 'binding' then
+    go = false
+  end
+  go = ask(i + 1, go)
+  if op == 'take' and not again and fits and go then
 -- @take
 count = count + cost
 local life = start > now and window or start + window - now
 redis.call('SET', key, struct.pack('<dd', start, count), 'PX', (life + -life % 1000) / 1000)
 
 
-    part.blocked = nil
-  end
-  function part.seldom()
+    blocked = nil
+    some_took = true
+  elseif op == 'refund' or (op == 'take' and not again and redis.call('PTTL', key) == -1) then
 -- @seldom
 local function lifetime()
   local life = count > 0 and math.min(start + window - now, window) or 0
@@ -1523,60 +1659,26 @@ local function refund(taken)
   end
 end
 
-    return lifetime, refund
+    if op == 'refund' then
+      refund(tonumber(ARGV[4]))
+    else
+      -- Somebody removed the lifetime: a client that never comes back must not stay for ever.
+      redis.call('PEXPIRE', key, lifetime())
+    end
   end
-  function part.state()
-    return start, count
+  local short = not blocked and not again and start <= now and count
+  if short and short < 9007199254740992 then
+    reply[i + 1] = fits and short or -1 - short
+  else
+    local a, b, c, d = start, count
+    reply[i + 1] = {(fits and 1 or 0) + (again and 4 or 0), blocked or 0, a, b, c or now, d or now}
   end
-  return part
+  return go
 end
 
-local op, cost, taken, memory = ARGV[2], ARGV[3] + 0, tonumber(ARGV[4]), ARGV[5]
-local count = (#ARGV - 5) / 5
-local id, again = KEYS[count + 1], false
-if id then
-  local first = redis.call('GET', id)
-  again = first and now < first + memory
-end
-
--- First every limit looks, then all take or none.
-local parts, go = {}, true
-for i = 1, count do
-  local p = 5 * i + 1
-  local kind = ARGV[p + 1]
-  local only_looks = kind == 'peek'
-  local part = look[ARGV[p]](KEYS[i], ARGV[p + 2] + 0, ARGV[p + 3], ARGV[p + 4], only_looks and 1 or cost,
-    only_looks and 'peek' or op)
-  part.takes = op == 'take' and not only_looks
-  if part.takes and again then
-    -- counted before, and the answer is that of then, but for a block
-    part.fits, part.takes = not (part.blocked and now < part.blocked), false
-  elseif part.takes and not part.fits and kind == 'binding' then
-    go = false
-  end
-  parts[i] = part
-end
-
-local reply, counted = {now}, false
-for i = 1, count do
-  local part = parts[i]
-  if op == 'refund' then
-    local _, refund = part.seldom()
-    refund(taken)
-  elseif part.takes and part.fits and go then
-    part.take()
-    counted = true
-  elseif part.takes and redis.call('PTTL', KEYS[i]) == -1 then
-    -- Somebody removed the lifetime: a client that never comes back must not stay for ever.
-    redis.call('PEXPIRE', KEYS[i], (part.seldom())())
-  end
-  local a, b, c, d = part.state()
-  local r = 6 * i - 4
-  reply[r], reply[r + 1], reply[r + 2], reply[r + 3] = part.fits and 1 or 0, part.blocked or 0, a, b
-  reply[r + 4], reply[r + 5] = c or now, d or now
-end
-if id and counted then
-  redis.call('SET', id, stamp, 'PX', math.ceil(memory / 1000))
+ask(1, true)
+if id and some_took then
+  redis.call('SET', id, stamp, 'PX', math.ceil(ARGV[5] / 1000))
 end
 return reply
 )lua"};

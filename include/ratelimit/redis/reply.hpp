@@ -58,9 +58,6 @@ inline bool holds_integers(const redisReply& from) noexcept {
 inline std::int64_t integer_at(const redisReply& from, std::size_t index) noexcept {
   return from.element[index]->integer;
 }
-inline bool is_flag(const redisReply& from, std::size_t index) noexcept {
-  return integer_at(from, index) == 0 || integer_at(from, index) == 1;
-}
 
 // An error reply's first word says what kind it is.
 inline errc errc_of(std::string_view text) noexcept {

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <ratelimit/detail/integer.hpp>
 #include <ratelimit/detail/scripts.hpp>
 #include <ratelimit/redis/command.hpp>
 #include <ratelimit/redis/reply.hpp>
@@ -144,6 +145,29 @@ inline bool is_state_size(algorithm_id algorithm, std::size_t size) noexcept {
   return size == 2;
 }
 
+inline bool is_short(std::int64_t number) noexcept {
+  return number <= max_exact && number >= -1 - max_exact;
+}
+
+// The state that a script told by one number, as lua/check.lua and the algorithms' files describe it.
+inline outcome read_short(const request& what, std::int64_t number, std::int64_t now) {
+  constexpr std::int64_t half = 1 << 26;  // counts of 26 bits each
+  const bool allowed = number >= 0;
+  const std::int64_t n = allowed ? number : -1 - number;
+  const std::int64_t window = what.numbers.window;
+  switch (what.algorithm) {
+    case algorithm_id::sliding_log:
+    case algorithm_id::compact_log:
+      return {.allowed = allowed, .now = now, .view = {n / window, now - n % window, now, now}};
+    case algorithm_id::sliding_counter:
+      return {.allowed = allowed, .now = now, .view = {floor_to(now, window), n % half, n / half, now}};
+    case algorithm_id::token_bucket:
+      return {.allowed = allowed, .now = now, .view = {n / window, n % window, now, now}};
+    case algorithm_id::fixed_window: break;
+  }
+  return {.allowed = allowed, .now = now, .view = {floor_to(now, window), n, now, now}};
+}
+
 inline reading read_reply(const request& what, const redisReply& got) {
   const reading malformed = reading::failed(errc::protocol);
   if (is_error(got)) {
@@ -153,12 +177,20 @@ inline reading read_reply(const request& what, const redisReply& got) {
   if (what.op == operation::reset)
     return got.type == REDIS_REPLY_INTEGER ? reading{.result = {.allowed = true}} : malformed;
 
+  const auto brief = [&](std::int64_t number, std::int64_t now) {
+    return is_short(number) ? reading{.result = read_short(what, number, now)} : malformed;
+  };
+  if (got.type == REDIS_REPLY_INTEGER && what.now) return brief(got.integer, *what.now);
   if (!holds_integers(got) || got.elements < 1) return malformed;
-  const std::int64_t flag = integer_at(got, 0);
-  const std::size_t at = flag >= 2 ? 3 : 1;  // where the state begins
-  if (flag < 0 || flag > 3 || got.elements < at || !is_state_size(what.algorithm, got.elements - at)) return malformed;
+  if (got.elements == 2 && !what.now) return brief(integer_at(got, 1), integer_at(got, 0));
+  const std::int64_t flags = integer_at(got, 0);
+  if (flags < 0 || flags > 7) return malformed;
+  const std::size_t at = (flags & 2) != 0 ? 3 : 1;  // where the state begins
+  if (got.elements < at || !is_state_size(what.algorithm, got.elements - at)) return malformed;
   if (at == 1 && !what.now) return malformed;
-  reading made{.result = {.allowed = flag % 2 == 1, .now = at == 3 ? integer_at(got, 1) : *what.now}};
+  reading made{.result = {.allowed = (flags & 1) != 0,
+                          .repeated = (flags & 4) != 0,
+                          .now = at == 3 ? integer_at(got, 1) : *what.now}};
   if (at == 3) made.result.blocked = integer_at(got, 2);
   made.result.view.fill(made.result.now);
   for (std::size_t i = at; i < got.elements; ++i) made.result.view[i - at] = integer_at(got, i);
@@ -173,6 +205,20 @@ struct group_reading {
   const std::error_code& error() const noexcept { return failure; }
 };
 
+// What lua/all_of.lua tells of one limit.
+inline std::error_code read_part(const request& what, const redisReply& got, std::int64_t now, outcome& out) {
+  if (got.type == REDIS_REPLY_INTEGER && is_short(got.integer)) {
+    out = read_short(what, got.integer, now);
+    return {};
+  }
+  if (!holds_integers(got) || got.elements != 6) return errc::protocol;
+  const std::int64_t flags = integer_at(got, 0);
+  if ((flags & ~std::int64_t{5}) != 0) return errc::protocol;
+  out = {.allowed = (flags & 1) != 0, .repeated = (flags & 4) != 0, .now = now, .blocked = integer_at(got, 1)};
+  for (std::size_t n = 0; n < 4; ++n) out.view[n] = integer_at(got, 2 + n);
+  return {};
+}
+
 // One outcome for each request of a group, all with the error if there is one.
 inline group_reading read_group(std::span<const request> what, const redisReply& got, std::span<outcome> out) {
   if (what.size() == 1) {
@@ -184,15 +230,12 @@ inline group_reading read_group(std::span<const request> what, const redisReply&
   if (is_error(got)) {
     const std::string_view text = text_of(got);
     made = {.failure = errc_of(text), .ask = again_after(text)};
-  } else if (!holds_integers(got) || got.elements != 1 + 6 * what.size()) {
+  } else if (got.type != REDIS_REPLY_ARRAY || got.elements != 1 + what.size() ||
+             got.element[0]->type != REDIS_REPLY_INTEGER) {
     made.failure = errc::protocol;
   }
-  for (std::size_t i = 0; i < what.size() && !made.failure; ++i) {
-    const std::size_t at = 1 + 6 * i;
-    if (!is_flag(got, at)) made.failure = errc::protocol;
-    out[i] = {.allowed = integer_at(got, at) == 1, .now = integer_at(got, 0), .blocked = integer_at(got, at + 1)};
-    for (std::size_t n = 0; n < 4; ++n) out[i].view[n] = integer_at(got, at + 2 + n);
-  }
+  for (std::size_t i = 0; i < what.size() && !made.failure; ++i)
+    made.failure = read_part(what[i], *got.element[i + 1], integer_at(got, 0), out[i]);
   if (made.failure)
     for (outcome& o : out) o = {.error = made.failure};
   return made;
