@@ -24,6 +24,7 @@ enum class errc {
   too_many_clients,    // the server's maxclients is reached
   unsupported_server,  // it is older than Redis 5, or a proxy without scripts; 7.0 is the oldest that is tested
   tls,                 // no secure connection: the certificate is not trusted, or the server speaks no TLS
+  database,            // the server has none of that number
   // The call was malformed: nothing was sent.
   invalid_identity,    // empty, or longer than 512 bytes
   invalid_region,      // longer than 512 bytes
@@ -56,6 +57,7 @@ class error_category final : public std::error_category {
       case errc::unsupported_server:
         return "unsupported server: too old for this library's scripts; use Redis 7.0 or newer";
       case errc::tls: return "tls: the certificate is not trusted, or the server speaks no TLS";
+      case errc::database: return "database: the server has none of that number";
       case errc::invalid_identity: return "invalid identity: empty, or longer than 512 bytes";
       case errc::invalid_region: return "invalid region: longer than 512 bytes";
       case errc::invalid_cost: return "invalid cost: negative";

@@ -196,6 +196,7 @@ TEST_CASE("Each error class is counted under its own name", "[inprocess]") {
                                                                      {errc::cluster, "cluster"},
                                                                      {errc::script, "script"},
                                                                      {errc::too_many_clients, "too_many_clients"},
+                                                                     {errc::database, "database"},
                                                                      {{1, std::generic_category()}, "other"},
                                                                      {{1000, ratelimit::error_category()}, "other"},
                                                                      {{-5, ratelimit::error_category()}, "other"}};

@@ -242,8 +242,8 @@ TEST_CASE("the server refuses: which kind of refusal it was, and back to normal 
     check_failed(hourly(other).check("a"), errc::permission);
   }
   SECTION("a database there is not") {
-    ratelimit::redis other{url(":right", "16")};
-    check_failed(hourly(other).check("a"), errc::permission);
+    ratelimit::redis other{url(":right", GENERATE(as<std::string>{}, "16", "99"))};
+    check_failed(hourly(other).check("a"), errc::database);
     CHECK(clients(redis).size() == 1);
   }
   SECTION("an ACL that forbids the script a command") {

@@ -327,7 +327,8 @@ TEST_CASE("what an error reply means") {
                         text.starts_with("TRYAGAIN") || text.starts_with("MASTERDOWN");
     CHECK(got.ask == (passes ? again::later : text.starts_with("NOSCRIPT ") ? again::by_source : again::no));
   }
-  CHECK(detail::handshake_errc_of("ERR DB index is out of range") == errc::permission);
+  CHECK(detail::handshake_errc_of("ERR DB index is out of range") == errc::database);
+  CHECK(detail::handshake_errc_of("ERR invalid DB index") == errc::database);
   CHECK(detail::handshake_errc_of("ERR AUTH <password> called without any password configured") == errc::permission);
   CHECK(detail::handshake_errc_of("LOADING Redis is loading the dataset in memory") == errc::loading);
   CHECK(detail::handshake_errc_of("ERR max number of clients reached") == errc::too_many_clients);

@@ -17,10 +17,13 @@ namespace support {
 class cluster {
  public:
   // The masters share the slots in equal parts; master i has node i + masters as a replica, where there are replicas.
-  // A node that is silent for `node_timeout` is replaced soon after.
+  // A node that is silent for `node_timeout` is replaced soon after. With `tls`, see server_options, nodes speak
+  // to each other in it, and url() is for clients that do.
   cluster(std::size_t masters, bool with_replicas, std::chrono::milliseconds node_timeout,
-          std::vector<std::string> more = {})
-      : config_{"--cluster-enabled",
+          std::vector<std::string> more = {}, std::string host = "127.0.0.1", std::vector<std::string> tls = {})
+      : host_{std::move(host)},
+        tls_{std::move(tls)},
+        config_{"--cluster-enabled",
                 "yes",
                 "--cluster-node-timeout",
                 std::to_string(node_timeout.count()),
@@ -29,6 +32,7 @@ class cluster {
                 "--repl-diskless-sync-delay",
                 "0"} {
     config_.insert(config_.end(), more.begin(), more.end());
+    if (!tls_.empty()) config_.insert(config_.end(), {"--tls-cluster", "yes"});
     for (std::size_t i = 0; i < masters * (with_replicas ? 2 : 1); ++i) begin_node();
     for (std::size_t i = 0; i < masters; ++i) {
       const std::size_t first = 16384 * i / masters, last = 16384 * (i + 1) / masters - 1;
@@ -45,9 +49,10 @@ class cluster {
 
   // All nodes are named.
   std::string url() const {
-    std::string made = "redis+cluster://";
+    std::string made = tls_.empty() ? "redis+cluster://" : "rediss+cluster://";
+    const std::string host = host_.find(':') == std::string::npos ? host_ : "[" + host_ + "]";
     for (const auto& one : nodes_)
-      made += (made.back() == '/' ? "" : ",") + ("127.0.0.1:" + std::to_string(one->port()));
+      made += (made.back() == '/' ? "" : ",") + (host + ":" + std::to_string(port_of(*one)));
     return made;
   }
 
@@ -79,7 +84,7 @@ class cluster {
       const reply keys = node(from).command({"CLUSTER", "GETKEYSINSLOT", number, "10"});
       if (keys.items.empty()) break;
       for (const reply& key : keys.items)
-        node(from).command({"MIGRATE", "127.0.0.1", std::to_string(node(to).port()), key.text, "0", "5000"});
+        node(from).command({"MIGRATE", host_, std::to_string(port_of(node(to))), key.text, "0", "5000"});
       if (first) between();
     }
     demand_ok(to, {"CLUSTER", "SETSLOT", number, "NODE", id(to)});
@@ -107,11 +112,12 @@ class cluster {
 
  private:
   std::size_t begin_node() {
-    nodes_.push_back(std::make_unique<server>(server_options{.tcp = true, .config = config_}));
+    nodes_.push_back(
+        std::make_unique<server>(server_options{.tcp = true, .host = host_, .config = config_, .tls = tls_}));
     const std::size_t added = nodes_.size() - 1;
     demand_ok(added, {"CLUSTER", "SET-CONFIG-EPOCH", std::to_string(nodes_.size())});
     for (std::size_t i = 0; i < added; ++i)
-      demand_ok(added, {"CLUSTER", "MEET", "127.0.0.1", std::to_string(node(i).port())});
+      demand_ok(added, {"CLUSTER", "MEET", host_, std::to_string(port_of(node(i)))});
     return added;
   }
 
@@ -119,6 +125,8 @@ class cluster {
     for (std::size_t i = 0; i < nodes_.size(); ++i)
       wait_until([&] { return known_to(i) == nodes_.size(); }, std::chrono::seconds{180});
   }
+
+  int port_of(const server& one) const { return tls_.empty() ? one.port() : one.tls_port(); }
 
   std::size_t known_to(std::size_t i) {
     std::size_t known = 0;
@@ -132,6 +140,8 @@ class cluster {
     if (answer.text != "OK") throw std::runtime_error{said.at(1) + ": " + answer.text};
   }
 
+  std::string host_;
+  std::vector<std::string> tls_;
   std::vector<std::string> config_;
   std::vector<std::unique_ptr<server>> nodes_{};
 };

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <hiredis/hiredis.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -31,7 +32,8 @@ namespace support {
 
 struct server_options {
   std::string binary = "redis-server";
-  bool tcp = false;                   // also on a free port of 127.0.0.1; the Unix socket is always there
+  bool tcp = false;                   // also on a free port of `host`; the Unix socket is always there
+  std::string host = "127.0.0.1";     // or ::1
   bool sentinel = false;              // a sentinel, which keeps what it learns in a file of its own
   std::string password{};             // of the default user; the observer logs in with it
   std::vector<std::string> config{};  // more arguments: {"--maxmemory", "1mb"}
@@ -46,7 +48,7 @@ class server {
     std::string pattern = (std::filesystem::temp_directory_path() / "ratelimit-XXXXXX").string();
     if (::mkdtemp(pattern.data()) == nullptr) fail("mkdtemp " + pattern);
     directory_ = pattern;
-    if (options_.tcp) port_ = free_port();
+    if (options_.tcp) port_ = free_port(options_.host);
     try {
       start();
     } catch (...) {
@@ -170,22 +172,27 @@ class server {
   }
 
   // Below the ports the kernel hands out, and with room for a cluster's bus 10,000 above.
-  static int free_port() {
+  static int free_port(const std::string& host) {
+    addrinfo wanted{}, *found = nullptr;
+    wanted.ai_socktype = SOCK_STREAM;
+    wanted.ai_flags = AI_NUMERICHOST;
+    if (::getaddrinfo(host.c_str(), "0", &wanted, &found) != 0) throw std::runtime_error{host + " is no address"};
+    const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> address{found, ::freeaddrinfo};
+    if (!is_free(*address, 0))
+      throw std::runtime_error{"nothing can listen at " + host + ": this machine has no " + host};
     std::minstd_rand random{std::random_device{}()};
     for (int i = 0; i < 1000; ++i) {
       const int port = 20000 + static_cast<int>(random() % 10000);
-      if (is_free(port) && is_free(port + 10000)) return port;
+      if (is_free(*address, port) && is_free(*address, port + 10000)) return port;
     }
     throw std::runtime_error{"no free port"};
   }
 
-  static bool is_free(int port) {
-    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    address.sin_port = htons(static_cast<std::uint16_t>(port));
-    const bool bound = ::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+  static bool is_free(const addrinfo& at, int port) {
+    const int fd = ::socket(at.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    // The port stands at the same place in both kinds of address.
+    reinterpret_cast<sockaddr_in*>(at.ai_addr)->sin_port = htons(static_cast<std::uint16_t>(port));
+    const bool bound = ::bind(fd, at.ai_addr, at.ai_addrlen) == 0;
     ::close(fd);
     return bound;
   }
@@ -198,7 +205,7 @@ class server {
       std::ofstream{directory_ + "/sentinel.conf"} << '\n';
       line.insert(line.end(), {directory_ + "/sentinel.conf", "--sentinel"});
     }
-    line.insert(line.end(), {"--port", std::to_string(port_), "--bind", "127.0.0.1", "--unixsocket", socket_path(),
+    line.insert(line.end(), {"--port", std::to_string(port_), "--bind", options_.host, "--unixsocket", socket_path(),
                              "--dir", directory_, "--logfile", log_path(), "--save", "", "--appendonly", "no"});
     if (!options_.password.empty()) line.insert(line.end(), {"--requirepass", options_.password});
     line.insert(line.end(), options_.config.begin(), options_.config.end());

@@ -38,6 +38,7 @@ constexpr std::string_view error_label(errc error) noexcept {
     case errc::too_many_clients: return "too_many_clients";
     case errc::unsupported_server: return "unsupported_server";
     case errc::tls: return "tls";
+    case errc::database: return "database";
     case errc::invalid_identity: return "invalid_identity";
     case errc::invalid_region: return "invalid_region";
     case errc::invalid_cost: return "invalid_cost";

@@ -54,26 +54,33 @@ struct exchange {
 class exchange_queue {
  public:
   exchange* front() const noexcept { return first_; }
+  std::size_t size() const noexcept { return size_; }
 
   void push(exchange& one) noexcept {
     one.before = last_;
     (last_ != nullptr ? last_->after : first_) = &one;
     last_ = &one;
+    ++size_;
   }
   void remove(exchange& one) noexcept {
     (one.before != nullptr ? one.before->after : first_) = one.after;
     (one.after != nullptr ? one.after->before : last_) = one.before;
     one.queued = false;
+    --size_;
   }
 
  private:
   exchange* first_ = nullptr;
   exchange* last_ = nullptr;
+  std::size_t size_ = 0;
 };
 
 // Callers queue their commands. One of them drives: it sends what is queued in one go, reads the replies in order and
 // hands each to its caller, until its own are there; then it sends what has queued up meanwhile, and wakes the caller
 // whose replies come next to drive on. So a lone caller sends and reads by itself, and many share each system call.
+//
+// While the driver waits for replies, a caller sends what is queued once that is as much as is under way: a server that
+// keeps up soon has the next command, and one that does not gets ever more of them in one piece.
 //
 // A caller whose deadline passes leaves. What it had queued is not sent; what was sent is answered some day, and that
 // answer is read and dropped. When nobody is left who waits for an answer that is due, the connection is closed, so
@@ -89,10 +96,13 @@ class link {
   // Back by the deadline with own.error, own.ended, and every reply that came handed to own.read.
   void ask(exchange& own, const redis_options& to) {
     std::unique_lock lock{mutex_};
+    own.bell.use(belfry_.next_bit());
     queue_.push(own);
     if (driven_) {
+      // What fails shows to the driver, which reads.
+      if (may_send(to) && !take_queue()) static_cast<void>(send(at_once()));
       lock.unlock();
-      if (own.bell.wait(own.until) == news::done) return;
+      if (own.bell.wait(belfry_, own.until) == news::done) return;
       lock.lock();
       if (own.bell.heard() == news::done) return;
       if (own.bell.heard() == news::none) return leave(own);
@@ -103,13 +113,16 @@ class link {
     drive(lock, to);
     hand_over(lock);
     lock.unlock();
-    self.finished.flush();
+    self.finished.flush(belfry_);
   }
 
   std::atomic<std::size_t> load{0};  // the replies that its callers wait for: the pool's to count
 
  private:
   static constexpr std::size_t kept_memory = std::size_t{64} * 1024;
+
+  // Past: what can be sent without waiting is.
+  static deadline at_once() noexcept { return deadline{deadline::clock::time_point{}}; }
 
   struct driver {
     exchange& own;
@@ -124,6 +137,13 @@ class link {
     std::error_code out_of_step{};
   };
 
+  // True for a caller beside the driver. While something is due there is a connection, and the driver reads. An
+  // encrypted stream is one thread's at a time.
+  bool may_send(const redis_options& to) const noexcept {
+    return !sent_.empty() && queue_.size() >= sent_.size() && !to.tls && !sending_.load(std::memory_order_acquire) &&
+           unsent_.empty();
+  }
+
   // Until the driver's own call is over.
   void drive(std::unique_lock<std::mutex>& lock, const redis_options& to) {
     exchange& own = driver_->own;
@@ -133,10 +153,11 @@ class link {
       if (looked || (late && own.queued)) return leave(own);
       if (!is_ready(lock, to)) return;
       std::error_code broken = take_queue();
+      sending_.store(true, std::memory_order_relaxed);
       lock.unlock();
-      driver_->finished.flush();
       if (!broken) broken = transfer(own.until);
       lock.lock();
+      sending_.store(false, std::memory_order_relaxed);
       const std::error_code out_of_step = hand_out();
       if (broken || out_of_step) break_off(out_of_step ? out_of_step : broken);
     }
@@ -148,10 +169,11 @@ class link {
     if (self.own.ended == exchange::end::answered && queue_.front() != nullptr && connection_.is_open()) {
       // What has queued up goes out before its caller is awake.
       std::error_code broken = take_queue();
+      sending_.store(true, std::memory_order_relaxed);
       lock.unlock();
-      if (!broken) broken = send(deadline{deadline::clock::time_point{}});
-      self.finished.flush();
+      if (!broken) broken = send_and_wake();
       lock.lock();
+      sending_.store(false, std::memory_order_relaxed);
       if (broken && broken != errc::timeout) break_off(broken);
     }
     const auto waiting =
@@ -213,12 +235,25 @@ class link {
 
   // Sends, and waits until something has come. That the time is over is no fault of the connection's.
   std::error_code transfer(const deadline& until) {
-    const std::error_code cut = send(until);
+    std::error_code cut = send_and_wake();
+    if (cut == errc::timeout) {
+      cut = send(until);
+      sending_.store(false, std::memory_order_release);
+    }
     if (cut == errc::timeout) return {};
     // Also after a failed send: a server that turns a client away says why before it closes.
     const std::error_code failed = receive(until);
     if (cut) return cut;
     return failed == errc::timeout ? std::error_code{} : failed;
+  }
+
+  // In this order: the server has something to do before those who are woken want the processors. Nobody who has an
+  // answer waits for a server that takes no more.
+  std::error_code send_and_wake() {
+    const std::error_code cut = send(at_once());
+    sending_.store(cut == errc::timeout, std::memory_order_release);
+    driver_->finished.flush(belfry_);
+    return cut;
   }
 
   std::error_code send(const deadline& until) {
@@ -327,6 +362,7 @@ class link {
                 std::memory_order_relaxed);
   }
 
+  belfry belfry_{};  // its bits are given out under the mutex
   std::mutex mutex_{};
   bool driven_ = false;       // somebody drives, or has been told to
   driver* driver_ = nullptr;  // while somebody does
@@ -336,10 +372,13 @@ class link {
   std::atomic<bool> open_{false};
   std::atomic<bool> late_{false};
 
+  // The sending side, this and the connection's: the driver's alone while it is sending, the mutex' otherwise.
+  std::string unsent_{};
+  std::atomic<bool> sending_{false};
+
   // The driver's alone, mutex or not.
   bool answered_ = false;  // something, since it was dialled
   connection connection_{};
-  std::string unsent_{};
   std::vector<reply> come_{};
 };
 

@@ -35,8 +35,8 @@ struct redis_options {
   int database = 0;
   // What CLIENT LIST shows: printable ASCII without spaces. Empty: none is set.
   std::string client_name{};
-  // The most connections open at a time, 1 to 1,000. They are opened when first needed; checks that find all of them in
-  // use share them, and more than a few gain nothing.
+  // The most connections open at a time, 1 to 1,000. Checks share them: a further one is opened when each before it has
+  // 16 answers due, or does not answer. More than a few gain nothing.
   int connections = 4;
 
   // The circuit breaker. After so many failures in a row (1 to 1,000,000; those that overlap are one) nobody asks this

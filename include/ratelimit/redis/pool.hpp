@@ -139,17 +139,14 @@ class pool {
       return std::any_of(links.begin(), links.end(), [](const link& one) { return one.is_open(); });
     }
 
-    // The first two share what there is, an idle one first; the next is used when each before it has `enough` due. A
-    // server runs one command at a time: two connections keep it busy, one being served while the other is read from,
-    // and the more commands come in one piece, the less each costs both sides.
+    // All share the first, and the next comes in when each before it has `enough` due: a server runs one command at a
+    // time, and the more of them come in one piece, the less each costs both sides.
     link& choose(std::size_t replies) {
-      constexpr std::size_t shared = 2, enough = 16;
-      for (std::size_t at = 0; at < std::min(shared, links.size()); ++at)
-        if (links[at].is_open() && claim(links[at], replies)) return links[at];
+      constexpr std::size_t enough = 16;
       link* least = nullptr;
       std::pair<bool, std::size_t> least_rank;
       for (std::size_t at = 0; at < links.size(); ++at) {
-        if (at >= shared && least_rank < std::pair{false, enough}) break;
+        if (least != nullptr && least_rank < std::pair{false, enough}) break;
         link& one = links[at];
         const std::size_t load = one.load.load(std::memory_order_relaxed);
         const bool open = one.is_open();

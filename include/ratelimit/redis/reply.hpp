@@ -85,9 +85,11 @@ inline bool is_passing(std::string_view text) noexcept {
   return word == "LOADING" || word == "BUSY" || word == "TRYAGAIN" || word == "CLUSTERDOWN" || word == "MASTERDOWN";
 }
 
-// errc_of for the handshake, where whatever has no kind of its own is about the credentials or the database.
+// errc_of for the handshake, where whatever has no kind of its own is about the database or the credentials.
 inline errc handshake_errc_of(std::string_view text) noexcept {
   const errc kind = errc_of(text);
+  if (text.starts_with("ERR DB index is out of range") || text.starts_with("ERR invalid DB index"))
+    return errc::database;
   return kind == errc::script ? errc::permission : kind;
 }
 
