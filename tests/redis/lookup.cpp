@@ -6,10 +6,12 @@
 #include <chrono>
 #include <cstring>
 #include <future>
-#include <ratelimit/fixed_window.hpp>
-#include <ratelimit/redis.hpp>
 #include <string>
 #include <thread>
+#include <utility>
+
+#include <ratelimit/fixed_window.hpp>
+#include <ratelimit/redis.hpp>
 
 #include "catch.hpp"
 #include "support/server.hpp"
@@ -26,6 +28,7 @@ using std::chrono::steady_clock;
 constexpr char slow_name[] = "slow.test";
 constexpr auto lookup_time = 5s;
 std::atomic<int> lookups{0};
+std::atomic<int> found_slowly{0};
 
 ratelimit::decision check(ratelimit::redis& store, const std::string& identity, std::chrono::microseconds deadline) {
   return ratelimit::fixed_window{
@@ -41,6 +44,7 @@ extern "C" int getaddrinfo(const char* host, const char* port, const addrinfo* w
   if (host != nullptr && std::strcmp(host, slow_name) == 0 && (wanted->ai_flags & AI_NUMERICHOST) == 0) {
     ++lookups;
     std::this_thread::sleep_for(lookup_time);
+    ++found_slowly;
     return real("127.0.0.1", port, wanted, found);
   }
   return real(host, port, wanted, found);
@@ -50,6 +54,7 @@ TEST_CASE("the lookup of a name is not bounded by the deadline of who waits in i
   support::server redis{{.tcp = true}};
   ratelimit::redis store{{.host = slow_name, .port = redis.port(), .connections = 1}};
   lookups = 0;
+  found_slowly = 0;
   const auto began = steady_clock::now();
   auto first = std::async(std::launch::async, [&] {
     const auto d = check(store, "first", 25ms);
@@ -57,11 +62,10 @@ TEST_CASE("the lookup of a name is not bounded by the deadline of who waits in i
   });
   support::wait_until([] { return lookups == 1; });
 
-  // Those who find the connection being dialled.
+  // Those who find the connection being dialled do not wait for it.
   for (int i = 0; i < 3; ++i) {
-    const auto start = steady_clock::now();
     const auto d = check(store, "other", 25ms);
-    CHECK(steady_clock::now() - start < 45ms);
+    CHECK(found_slowly == 0);
     CHECK(d.error == errc::timeout);
     CHECK(d.from == source::failed_open);
     CHECK(d.allowed);
@@ -70,12 +74,12 @@ TEST_CASE("the lookup of a name is not bounded by the deadline of who waits in i
 
   const auto [d, took] = first.get();
   CHECK(took >= lookup_time);
-  CHECK(took < lookup_time + 45ms);
   CHECK(d.error == errc::timeout);
   CHECK(d.from == source::failed_open);
   CHECK(d.allowed);
   CHECK_FALSE(d.counted());
   CHECK(lookups == 1);
+  CHECK(found_slowly == 1);
 }
 
 TEST_CASE("an address is not looked up") {

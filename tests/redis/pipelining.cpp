@@ -64,7 +64,7 @@ struct gated_server {
     std::vector<std::future<ratelimit::decision>> made;
     for (int i = from; i <= to; ++i) {
       made.push_back(start(i));
-      std::this_thread::sleep_for(30ms);
+      std::this_thread::sleep_for(100ms);
     }
     return made;
   }
@@ -126,7 +126,7 @@ TEST_CASE("a call that leaves after it was sent: its answer is nobody's") {
   auto first = s.start_held(1);
   auto second = s.start_behind(2, 2);
   auto leaving = s.start(3, 400ms);
-  std::this_thread::sleep_for(30ms);
+  std::this_thread::sleep_for(100ms);
   auto fourth = s.start_behind(4, 4);
   {
     // The first answer comes, and then no other for a time: 2, 3 and 4 have been sent by then.
