@@ -13,7 +13,7 @@
 local whole_op, whole_cost = ARGV[2], ARGV[3] + 0
 local limits = (#ARGV - 5) / 5
 local id, again = KEYS[limits + 1], false
-if id then
+if id and whole_op == 'take' then
   local first = redis.call('GET', id)
   again = first and now < first + ARGV[5]
 end

@@ -75,7 +75,8 @@ function look.${algorithm}(i, go, key, kind, limit, span, refill)
     op, cost = 'peek', 1
   end
 ${look}
-  if op == 'take' and again then
+  local again = again and op == 'take'
+  if again then
     fits = not (blocked and now < blocked) -- counted before, and the answer is that of then, but for a block
   elseif op == 'take' and not fits and kind == 'binding' then
     go = false

@@ -14,7 +14,8 @@ struct call {
   std::int64_t cost = 1;
   // The ceiling (a token bucket's capacity) for this customer, instead of the limiter's own; 1 to 2^53 - 1. The state
   // stays valid when it changes from one call to the next: what was used stays used. A token bucket keeps what is left,
-  // and clamps it to the smaller capacity: do not mix ceilings on one bucket.
+  // and clamps it to the smaller capacity; its key lives as long as that takes to fill, and then it is full: do not mix
+  // ceilings on one bucket.
   std::optional<std::int64_t> limit{};
   // A call with an id is counted once: the same id of the same identity and region again within one window of the
   // admitted call (a token bucket: the time it takes to fill), from any process, is admitted and not counted, unless a

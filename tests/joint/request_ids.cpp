@@ -56,6 +56,22 @@ TEMPLATE_TEST_CASE("the same id again is admitted and not counted", "[joint]", o
   });
 }
 
+TEMPLATE_TEST_CASE("only a call that looks at its id repeats it", "[joint]", on_memory, on_redis) {
+  TestType b;
+  const all_of quota{window_of(b, "five", 5, 24h), window_of(b, "nine", 9, 24h),
+                     window_of(b, "three", 3, 24h, {.shadow = true})};
+  const auto repeated = [](const auto& d) {
+    return std::vector<bool>{d.repeated, d.parts[0].repeated, d.parts[1].repeated, d.parts[2].repeated};
+  };
+  const std::vector<bool> none(4, false);
+  CHECK(repeated(quota.check(with_id("r1", 4))) == none);
+  CHECK(repeated(quota.check(with_id("r1"))) == std::vector<bool>(4, true));
+  CHECK(repeated(quota.check(with_id("r1", 4))) == std::vector<bool>{true, true, true, false});  // never three
+  CHECK(repeated(quota.peek(with_id("r1"))) == none);
+  CHECK(repeated(quota.check(with_id("r1", 0))) == none);
+  CHECK(repeated(quota.check(with_id("r1", 6))) == none);  // never five
+}
+
 TEMPLATE_TEST_CASE("a refused call is decided anew under its id", "[joint]", on_memory, on_redis) {
   TestType b;
   with_each(b, "ids", 3, 24h, {}, [&](const auto& limit) {

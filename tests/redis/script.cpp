@@ -141,12 +141,12 @@ TEST_CASE("a group is one command, and its reply one outcome each") {
   CHECK(seen[1].view == std::array<std::int64_t, 4>{3, 4, 5, 6});
 
   // A part told by one number: of a fixed window, how many; of a log, how many windows and the oldest entry's age.
-  CHECK(detail::read_group(both, *parsed("*3\r\n:1005\r\n:7\r\n:-6005\r\n"), seen).error() == std::error_code{});
+  CHECK(detail::read_group(both, *parsed("*3\r\n:1005\r\n:7\r\n:-38005\r\n"), seen).error() == std::error_code{});
   CHECK(seen[0].allowed);
   CHECK(seen[0].now == 1005);
   CHECK(seen[0].view == std::array<std::int64_t, 4>{1000, 7, 1005, 1005});
   CHECK_FALSE(seen[1].allowed);
-  CHECK(seen[1].view == std::array<std::int64_t, 4>{3, 1001, 1005, 1005});
+  CHECK(seen[1].view == std::array<std::int64_t, 4>{19, 1001, 1005, 1005});
 
   for (const auto& [text, why] : std::vector<std::pair<std::string, errc>>{
            {":5\r\n", errc::protocol},
@@ -220,17 +220,17 @@ TEST_CASE("a reply as an outcome") {
   check(algorithm_id::fixed_window, "*5\r\n:6\r\n:7\r\n:0\r\n:60000000\r\n:5\r\n", false, 7, 0, {60'000'000, 5, 7, 7},
         true);
 
-  // One number: the window of these is a minute, the call's time 9.
+  // One number: the window of these is a minute, their limit 100, the call's time 9.
   for (const auto log : {algorithm_id::sliding_log, algorithm_id::compact_log}) {
     check(log, ":300000004\r\n", true, 9, 0, {5, 5, 9, 9});
     check(log, ":0\r\n", true, 9, 0, {0, 9, 9, 9});
-    check(log, ":-1\r\n", false, 9, 0, {0, 9, 9, 9});
+    check(log, ":-6000000005\r\n", false, 9, 0, {100, 5, 9, 9});
   }
   check(algorithm_id::sliding_counter, ":134217731\r\n", true, 9, 0, {0, 3, 2, 9});
-  check(algorithm_id::sliding_counter, ":-134217732\r\n", false, 9, 0, {0, 3, 2, 9});
+  check(algorithm_id::sliding_counter, ":-3355443261\r\n", false, 9, 0, {0, 60, 50, 9});
   check(algorithm_id::token_bucket, ":120000007\r\n", true, 9, 0, {2, 7, 9, 9});
   check(algorithm_id::token_bucket, ":-8\r\n", false, 9, 0, {0, 7, 9, 9});
-  check(algorithm_id::fixed_window, ":9007199254740991\r\n", true, 9, 0, {0, max_exact, 9, 9});
+  check(algorithm_id::fixed_window, ":100\r\n", true, 9, 0, {0, 100, 9, 9});
   check(algorithm_id::fixed_window, ":-9007199254740992\r\n", false, 9, 0, {0, max_exact, 9, 9});
 
   // With the server's time.
@@ -278,6 +278,28 @@ TEST_CASE("what is not an answer of the scripts is a protocol error, never a ver
   const auto reset = asking(algorithm_id::fixed_window, operation::reset);
   CHECK(detail::read_reply(reset, *parsed("+OK\r\n")).result.error == errc::protocol);
   CHECK(detail::read_reply(reset, *parsed("*5\r\n:1\r\n:0\r\n:0\r\n:0\r\n:0\r\n")).result.error == errc::protocol);
+}
+
+TEST_CASE("a verdict that cannot be true of the state told with it is a protocol error") {
+  for (const auto& [algorithm, text] : std::vector<std::pair<algorithm_id, std::string>>{
+           {algorithm_id::sliding_log, ":6060000000\r\n"},       // allowed with 101 of 100
+           {algorithm_id::sliding_log, ":-5940000001\r\n"},      // refused with 99
+           {algorithm_id::sliding_counter, ":101\r\n"},          //
+           {algorithm_id::sliding_counter, ":-3288334386\r\n"},  // 49 before, 49 now
+           {algorithm_id::token_bucket, ":6060000000\r\n"},      // 101 tokens of 100
+           {algorithm_id::token_bucket, ":-60000001\r\n"},       // refused with a token left
+           {algorithm_id::fixed_window, ":101\r\n"},             //
+           {algorithm_id::fixed_window, ":-100\r\n"},            //
+           {algorithm_id::fixed_window, ":9007199254740992\r\n"}}) {
+    CAPTURE(text);
+    request what = asking(algorithm);
+    what.now = 9;
+    CHECK(detail::read_reply(what, *parsed(text)).result.error == errc::protocol);
+  }
+  // A refund's verdict is that of before it.
+  request what = asking(algorithm_id::fixed_window, operation::refund);
+  what.now = 9;
+  CHECK(detail::read_reply(what, *parsed(":-100\r\n")).result.view == std::array<std::int64_t, 4>{0, 99, 9, 9});
 }
 
 TEST_CASE("what an error reply means") {

@@ -953,7 +953,7 @@ return {fits and 1 or 0, start, count}
 )lua"};
 
 inline constexpr script all_of{
-    "all_of", "ef87e84158df967a318722d063544a2507da0bce",
+    "all_of", "07868e86ecc89d87256f943a42c417b5575291ec",
     R"lua(-- The time is ARGV[1], microseconds since the epoch, or the server's own where that is "". `stamp` is `now` as text:
 -- numbers passed to a command are written slowly.
 local stamp = ARGV[1]
@@ -1001,7 +1001,7 @@ end
 local whole_op, whole_cost = ARGV[2], ARGV[3] + 0
 local limits = (#ARGV - 5) / 5
 local id, again = KEYS[limits + 1], false
-if id then
+if id and whole_op == 'take' then
   local first = redis.call('GET', id)
   again = first and now < first + ARGV[5]
 end
@@ -1071,7 +1071,8 @@ end
 local fits = cost <= limit - used and not (blocked and now < blocked)
 
 
-  if op == 'take' and again then
+  local again = again and op == 'take'
+  if again then
     fits = not (blocked and now < blocked) -- counted before, and the answer is that of then, but for a block
   elseif op == 'take' and not fits and kind == 'binding' then
     go = false
@@ -1281,7 +1282,8 @@ end
 local fits = cost <= limit - used and not (blocked and now < blocked)
 
 
-  if op == 'take' and again then
+  local again = again and op == 'take'
+  if again then
     fits = not (blocked and now < blocked) -- counted before, and the answer is that of then, but for a block
   elseif op == 'take' and not fits and kind == 'binding' then
     go = false
@@ -1414,7 +1416,8 @@ end
 local fits = cost <= limit - used and not (blocked and now < blocked)
 
 
-  if op == 'take' and again then
+  local again = again and op == 'take'
+  if again then
     fits = not (blocked and now < blocked) -- counted before, and the answer is that of then, but for a block
   elseif op == 'take' and not fits and kind == 'binding' then
     go = false
@@ -1528,7 +1531,8 @@ local function time_to_full(missing, refill)
 end
 
 
-  if op == 'take' and again then
+  local again = again and op == 'take'
+  if again then
     fits = not (blocked and now < blocked) -- counted before, and the answer is that of then, but for a block
   elseif op == 'take' and not fits and kind == 'binding' then
     go = false
@@ -1612,7 +1616,8 @@ end
 local fits = cost <= limit - count and not (blocked and now < blocked)
 
 
-  if op == 'take' and again then
+  local again = again and op == 'take'
+  if again then
     fits = not (blocked and now < blocked) -- counted before, and the answer is that of then, but for a block
   elseif op == 'take' and not fits and kind == 'binding' then
     go = false

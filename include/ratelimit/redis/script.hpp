@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -145,27 +146,41 @@ inline bool is_state_size(algorithm_id algorithm, std::size_t size) noexcept {
   return size == 2;
 }
 
-inline bool is_short(std::int64_t number) noexcept {
-  return number <= max_exact && number >= -1 - max_exact;
-}
-
-// The state that a script told by one number, as lua/check.lua and the algorithms' files describe it.
-inline outcome read_short(const request& what, std::int64_t number, std::int64_t now) {
+// The state that a script told by one number, as lua/check.lua and the algorithms' files describe it; nothing when the
+// verdict cannot be true of it: then it was no script of ours that answered.
+inline std::optional<outcome> read_short(const request& what, std::int64_t number, std::int64_t now) {
+  if (number > max_exact || number < -1 - max_exact) return {};
   constexpr std::int64_t half = 1 << 26;  // counts of 26 bits each
   const bool allowed = number >= 0;
   const std::int64_t n = allowed ? number : -1 - number;
-  const std::int64_t window = what.numbers.window;
+  const auto [limit, window, refill] = what.numbers;
+  outcome made{.allowed = allowed, .now = now};
+  std::int64_t least = 0;  // units in force at least, and at most
+  std::int64_t most = 0;
   switch (what.algorithm) {
     case algorithm_id::sliding_log:
     case algorithm_id::compact_log:
-      return {.allowed = allowed, .now = now, .view = {n / window, now - n % window, now, now}};
+      least = most = n / window;
+      made.view = {most, now - n % window, now, now};
+      break;
     case algorithm_id::sliding_counter:
-      return {.allowed = allowed, .now = now, .view = {floor_to(now, window), n % half, n / half, now}};
+      least = n % half;
+      most = least + n / half;
+      made.view = {floor_to(now, window), n % half, n / half, now};
+      break;
     case algorithm_id::token_bucket:
-      return {.allowed = allowed, .now = now, .view = {n / window, n % window, now, now}};
-    case algorithm_id::fixed_window: break;
+      if (n / window > limit) return {};
+      least = most = limit - n / window;
+      made.view = {n / window, n % window, now, now};
+      break;
+    case algorithm_id::fixed_window:
+      least = most = n;
+      made.view = {floor_to(now, window), n, now, now};
+      break;
   }
-  return {.allowed = allowed, .now = now, .view = {floor_to(now, window), n, now, now}};
+  // A refund's verdict is that of before.
+  const bool possible = what.op == operation::refund || (allowed ? least <= limit : most > limit - what.cost);
+  return possible ? std::optional{made} : std::nullopt;
 }
 
 inline reading read_reply(const request& what, const redisReply& got) {
@@ -178,7 +193,8 @@ inline reading read_reply(const request& what, const redisReply& got) {
     return got.type == REDIS_REPLY_INTEGER ? reading{.result = {.allowed = true}} : malformed;
 
   const auto brief = [&](std::int64_t number, std::int64_t now) {
-    return is_short(number) ? reading{.result = read_short(what, number, now)} : malformed;
+    const std::optional<outcome> seen = read_short(what, number, now);
+    return seen ? reading{.result = *seen} : malformed;
   };
   if (got.type == REDIS_REPLY_INTEGER && what.now) return brief(got.integer, *what.now);
   if (!holds_integers(got) || got.elements < 1) return malformed;
@@ -207,8 +223,10 @@ struct group_reading {
 
 // What lua/all_of.lua tells of one limit.
 inline std::error_code read_part(const request& what, const redisReply& got, std::int64_t now, outcome& out) {
-  if (got.type == REDIS_REPLY_INTEGER && is_short(got.integer)) {
-    out = read_short(what, got.integer, now);
+  if (got.type == REDIS_REPLY_INTEGER) {
+    const std::optional<outcome> seen = read_short(what, got.integer, now);
+    if (!seen) return errc::protocol;
+    out = *seen;
     return {};
   }
   if (!holds_integers(got) || got.elements != 6) return errc::protocol;
