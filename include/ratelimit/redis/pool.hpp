@@ -145,9 +145,8 @@ class pool {
       constexpr std::size_t enough = 16;
       link* least = nullptr;
       std::pair<bool, std::size_t> least_rank;
-      for (std::size_t at = 0; at < links.size(); ++at) {
+      for (link& one : links) {
         if (least != nullptr && least_rank < std::pair{false, enough}) break;
-        link& one = links[at];
         const std::size_t load = one.load.load(std::memory_order_relaxed);
         const bool open = one.is_open();
         if (load == 0 && (open || may_dial()) && claim(one, replies)) return one;
