@@ -7,9 +7,9 @@
 --          check.lua). Kinds: "binding": its refusal refuses the call; "shadow": it counts when it fits, but refuses
 --          nothing; "peek": it is only looked at, for a cost of 1.
 -- reply    {now, then for each limit its state after the call: see the algorithm's file}. Where it is told by one number
---          n below 2^53 ("short"), n when the limit allows the call and -1 - n when it does not; else {1 (allowed) or 0,
---          and 4 more when the call was counted before, when a block ends (0: none), four numbers of the state, missing
---          ones `now`}
+--          n below 2^53 ("short"), n when the limit allows the call and -1 - n when it does not; a refusal told by two
+--          times ("full"), as a text with a space between them; else {1 (allowed) or 0, and 4 more when the call was
+--          counted before, when a block ends (0: none), four numbers of the state, missing ones `now`}
 local whole_op, whole_cost = ARGV[2], ARGV[3] + 0
 local limits = (#ARGV - 5) / 5
 local id, again = KEYS[limits + 1], false

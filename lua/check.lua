@@ -8,11 +8,13 @@
 --          "refund" or "block"), taken (refund: when the units were taken; "" when that is not known), memory
 --          (microseconds an id is remembered for). What has its default is left out from the end.
 -- reply    the state after the call: see the algorithm's file. Where it is told by one number n below 2^53 ("short"), n
---          when the call is allowed and -1 - n when it is not; where `now` is the server's time, {now, the same}.
+--          when the call is allowed and -1 - n when it is not. A log may tell a refusal by two times ("full"), a text
+--          with a space between them. Where `now` is the server's time, either is a text that begins with TIME's two
+--          numbers, and n has 14 digits at most.
 --          Else {1 (allowed) or 0, the numbers of the state}; or, where the server's time, a block or that the call was
 --          counted before is to be told, {that and 2 more, and 4 more when it was counted before, now, when a block ends
 --          (0: none), the numbers of the state}. A table costs the server as much as a command or two, so there is none
---          where one number will do.
+--          where one number or a text will do.
 local args = ARGV
 local key, limit, span, refill, cost, op = KEYS[1], args[2] + 0, args[3], args[4], args[5], args[6]
 local window = span + 0 -- `span` is the same as text
@@ -50,12 +52,12 @@ elseif op ~= 'peek' and (op ~= 'take' or redis.call('PTTL', key) == -1) then
   end
 end
 
-local clock = args[1] == ''
+@full@
 local short = not blocked and not again and @short@
-if short and short < 9007199254740992 then
+if short and short < (time and 99999999999999 or 9007199254740992) then
   short = fits and short or -1 - short
-  return clock and {now, short} or short
-elseif blocked or clock or again then
+  return time and time[1] .. ' ' .. time[2] .. ' ' .. short or short
+elseif blocked or time or again then
   return {(fits and 3 or 2) + (again and 4 or 0), now, blocked or 0, @state@}
 end
 return {fits and 1 or 0, @state@}

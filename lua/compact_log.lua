@@ -6,6 +6,9 @@
 -- state    used, grows, newest, passes
 -- short    not newest and grows <= now and used * window + (now - grows)
 --          (both as in sliding_log.lua)
+-- full     plain and not fits and op ~= 'block' and eldest .. ' ' .. element
+--          (the times of the oldest and the newest entry; as many units are in force as leave no room for the last of
+--          the call's, and when the oldest goes it passes)
 --
 -- As long as every cost is 1, an entry's place in the list counts the units. A key's time does not run backwards: an
 -- entry is never put before the newest one, so whatever is looked for is found by halving.
@@ -15,7 +18,7 @@ local used, grows, newest, passes, blocked = 0, now, nil, nil, nil
 -- how many entries there are; the index, the time and the units before the oldest in force; the units ever taken, nil
 -- while each entry counts for one
 local size, first, oldest, start, taken = 0, 0, now, 0, nil
-local entry, find_oldest, time_of
+local eldest, entry, find_oldest, time_of
 
 local element, edge = redis.call('LINDEX', key, '-1'), nil
 local last = element and tonumber(element)
@@ -23,7 +26,8 @@ local plain = last and op ~= 'refund' -- the newest and the oldest entry tell al
 if plain then
   edge = (now > last and now or last) - window
   if last > edge then
-    size, oldest = redis.call('LLEN', key), redis.call('LINDEX', key, '0') + 0
+    size, eldest = redis.call('LLEN', key), redis.call('LINDEX', key, '0')
+    oldest = eldest + 0
     used, grows, newest, passes = size, oldest, last, oldest
     plain = oldest > edge and size - limit + cost <= 1
   end

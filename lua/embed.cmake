@@ -14,7 +14,7 @@ function(read_file name out)
   set(${out} "${text}" PARENT_SCOPE)
 endfunction()
 
-# Sets look, take, seldom, state and short of an algorithm's file, and its head.
+# Sets look, take, seldom, state, short and full of an algorithm's file, and its head.
 macro(read_algorithm name)
   read_file(${name} text)
   read_file(keep keep)
@@ -23,6 +23,8 @@ macro(read_algorithm name)
   set(state "${CMAKE_MATCH_1}")
   string(REGEX MATCH "-- short    ([^\n]+)" short "${text}")
   set(short "${CMAKE_MATCH_1}")
+  string(REGEX MATCH "-- full     ([^\n]+)" full "${text}")
+  set(full "${CMAKE_MATCH_1}")
   string(FIND "${text}" "-- @look\n" look_at)
   string(FIND "${text}" "-- @take\n" take_at)
   string(FIND "${text}" "-- @seldom\n" seldom_at)
@@ -56,6 +58,21 @@ foreach(algorithm sliding_log compact_log sliding_counter token_bucket fixed_win
   foreach(part look take seldom)
     string(REPLACE "@${part}@\n" "${${part}}" script "${script}")
   endforeach()
+  set(full_alone "")
+  set(full_among "")
+  if(full)
+    set(full_alone "local full = ${full}
+if full then
+  return time and time[1] .. ' ' .. time[2] .. ' ' .. full or full
+end
+")
+    set(full_among "  reply[i + 1] = ${full}
+  if reply[i + 1] then
+    return go
+  end
+")
+  endif()
+  string(REPLACE "@full@\n" "${full_alone}" script "${script}")
   string(REPLACE "@state@" "${state}" script "${script}")
   string(REPLACE "@short@" "${short}" script "${script}")
   # What it uses, and no more.
@@ -95,7 +112,7 @@ ${seldom}
       redis.call('PEXPIRE', key, lifetime())
     end
   end
-  local short = not blocked and not again and ${short}
+${full_among}  local short = not blocked and not again and ${short}
   if short and short < 9007199254740992 then
     reply[i + 1] = fits and short or -1 - short
   else

@@ -1,7 +1,8 @@
 -- Fixed window: [k * window, (k + 1) * window), counted from the epoch.
 --
--- KEYS[1]  a string of two little-endian doubles: the window's start (microseconds), the units taken in it; and a block
---          (keep.lua)
+-- KEYS[1]  a string: the window's start (seconds) * 250000 + the units taken in it, an integer of 15 digits, which Redis
+--          keeps without a string of its own. Where that cannot tell it, two little-endian doubles: the start
+--          (microseconds), the units taken in it; and a block (keep.lua)
 -- state    start, count
 -- short    start <= now and count
 --          (the start is the one that `now` lies in)
@@ -13,8 +14,14 @@
 local start, count, blocked = now - now % window, 0, nil
 local stored = redis.call('GET', key)
 if stored then
-  local first, taken, rest = struct.unpack('<dd', stored)
-  blocked = rest <= #stored and struct.unpack('<d', stored, rest) or nil
+  local first, taken, rest
+  if #stored == 15 then
+    taken = stored % 250000
+    first = (stored - taken) / 250000 * 1000000
+  else
+    first, taken, rest = struct.unpack('<dd', stored)
+    blocked = rest <= #stored and struct.unpack('<d', stored, rest) or nil
+  end
   first = first - first % window
   if taken > 0 and first >= start then
     start, count = first, taken
@@ -25,7 +32,11 @@ local fits = cost <= limit - count and not (blocked and now < blocked)
 -- @take
 count = count + cost
 local life = start > now and window or start + window - now
-redis.call('SET', key, struct.pack('<dd', start, count), 'PX', (life + -life % 1000) / 1000)
+local value = count < 250000 and start % 1000000 == 0 and string.format('%d', start / 1000000 * 250000 + count)
+if not value or #value ~= 15 then -- a server of 32 bits writes no such number
+  value = struct.pack('<dd', start, count)
+end
+redis.call('SET', key, value, 'PX', (life + -life % 1000) / 1000)
 
 -- @seldom
 local function lifetime()

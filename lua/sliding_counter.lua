@@ -1,8 +1,10 @@
 -- Sliding counter: two windows aligned to the epoch,
 -- used = current + floor(previous * (window - elapsed) / window).
 --
--- KEYS[1]  a string of three little-endian doubles: the current window's start (microseconds), the units taken in it,
---          the units taken in the window before; and a block (keep.lua)
+-- KEYS[1]  a string: the current window's start (seconds) * 2250000 + the units taken in the window before * 1500 + the
+--          units taken in it, an integer of 16 digits, which Redis keeps without a string of its own. Where that cannot
+--          tell it, three little-endian doubles: the start (microseconds), the units taken in it, those of the window
+--          before; and a block (keep.lua)
 -- state    start, current, previous
 -- short    start <= now and current < 67108864 and previous < 67108864 and previous * 67108864 + current
 --          (the start is that of the window `now` lies in)
@@ -11,8 +13,15 @@
 local start, current, previous, blocked = now - now % window, 0, 0, nil
 local stored = redis.call('GET', key)
 if stored then
-  local first, counted, before, rest = struct.unpack('<ddd', stored)
-  blocked = rest <= #stored and struct.unpack('<d', stored, rest) or nil
+  local first, counted, before, rest
+  if #stored == 16 then
+    local both = stored % 2250000
+    first, counted = (stored - both) / 2250000 * 1000000, both % 1500
+    before = (both - counted) / 1500
+  else
+    first, counted, before, rest = struct.unpack('<ddd', stored)
+    blocked = rest <= #stored and struct.unpack('<d', stored, rest) or nil
+  end
   first = first - first % window
   if counted + before > 0 and first >= start then
     start, current, previous = first, counted, before
@@ -30,7 +39,12 @@ local fits = cost <= limit - used and not (blocked and now < blocked)
 current = current + cost
 -- to the end of the next window: until then the current one still weighs
 local life = 2 * window + (start > now and 0 or start - now)
-redis.call('SET', key, struct.pack('<ddd', start, current, previous), 'PX', (life + -life % 1000) / 1000)
+local value = current < 1500 and previous < 1500 and start % 1000000 == 0 and start < 4000000000000000
+  and string.format('%d', start / 1000000 * 2250000 + previous * 1500 + current)
+if not value or #value ~= 16 then -- a server of 32 bits writes no such number
+  value = struct.pack('<ddd', start, current, previous)
+end
+redis.call('SET', key, value, 'PX', (life + -life % 1000) / 1000)
 
 -- @seldom
 local function lifetime()

@@ -2,6 +2,7 @@
 #include <array>
 #include <limits>
 #include <memory>
+#include <ratelimit/redis/answer.hpp>
 #include <ratelimit/redis/script.hpp>
 #include <string>
 #include <string_view>
@@ -234,13 +235,23 @@ TEST_CASE("a reply as an outcome") {
   check(algorithm_id::fixed_window, ":-9007199254740992\r\n", false, 9, 0, {0, max_exact, 9, 9});
 
   // With the server's time.
-  const auto timed =
-      detail::read_reply(asking(algorithm_id::fixed_window), *parsed("*2\r\n:1700000040000001\r\n:5\r\n"));
+  const auto timed = detail::read_reply(asking(algorithm_id::fixed_window), *parsed("$14\r\n1700000040 1 5\r\n"));
   CHECK(timed.result.error == std::error_code{});
   CHECK(timed.result.allowed);
   CHECK(timed.result.now == w0 + 1);
   CHECK(timed.result.blocked == 0);
   CHECK(timed.result.view == std::array<std::int64_t, 4>{w0, 5, w0 + 1, w0 + 1});
+
+  // A full compact log, by the times of its oldest and its newest entry.
+  check(algorithm_id::compact_log, "$4\r\n-7 5\r\n", false, 9, 0, {100, -7, 5, -7});
+  check(algorithm_id::compact_log, "$5\r\n12 12\r\n", false, 9, 0, {100, 12, 12, 12});  // ahead of the clock
+  request dear = asking(algorithm_id::compact_log, operation::peek);
+  dear.cost = 100;
+  const auto full = detail::read_reply(dear, *parsed("$51\r\n1700000040 999999 1700000000000000 1700000000000005\r\n"));
+  CHECK(full.result.error == std::error_code{});
+  CHECK_FALSE(full.result.allowed);
+  CHECK(full.result.now == w0 + 999'999);
+  CHECK(full.result.view == std::array<std::int64_t, 4>{1, w0 - 40'000'000, w0 - 39'999'995, w0 - 40'000'000});
 
   const auto reset = asking(algorithm_id::sliding_log, operation::reset);
   CHECK(detail::read_reply(reset, *parsed(":0\r\n")).result.error == std::error_code{});
@@ -256,8 +267,25 @@ TEST_CASE("what is not an answer of the scripts is a protocol error, never a ver
            "*-1\r\n",
            "*0\r\n",
            "*1\r\n:1\r\n",
-           "*2\r\n:0\r\n:9007199254740992\r\n",              // more than is exact
-           "*2\r\n:0\r\n:-9007199254740993\r\n",             //
+           "*2\r\n:0\r\n:5\r\n",                             //
+           "$20\r\n0 0 9007199254740992\r\n",                // more than is exact
+           "$21\r\n0 0 -9007199254740993\r\n",               //
+           "$24\r\n0 0 99999999999999999999\r\n",            //
+           "$14\r\n9007199255 0 5\r\n",                      // a time that is not
+           "$11\r\n7 1000000 5\r\n",                         //
+           "$6\r\n7 -1 5\r\n",                               //
+           "$6\r\n-7 1 5\r\n",                               //
+           "$0\r\n\r\n",                                     // no numbers
+           "$3\r\n7 1\r\n",                                  //
+           "$6\r\n7 1 5 \r\n",                               //
+           "$6\r\n7  1 5\r\n",                               //
+           "$6\r\n 7 1 5\r\n",                               //
+           "$5\r\n7,1 5\r\n",                                //
+           "$6\r\n7 1 5\n\r\n",                              //
+           "$6\r\n7 1 +5\r\n",                               //
+           "$7\r\n7 1 0x5\r\n",                              //
+           "$7\r\n7 1 5 6\r\n",                              // the times of a log's entries
+           "$9\r\n7 1 5 6 7\r\n",                            //
            "*4\r\n:3\r\n:0\r\n:0\r\n:0\r\n",                 // short
            "*6\r\n:3\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n",     // long
            "*3\r\n:1\r\n:0\r\n:0\r\n",                       // without the server's time
@@ -290,12 +318,28 @@ TEST_CASE("a verdict that cannot be true of the state told with it is a protocol
            {algorithm_id::token_bucket, ":-60000001\r\n"},       // refused with a token left
            {algorithm_id::fixed_window, ":101\r\n"},             //
            {algorithm_id::fixed_window, ":-100\r\n"},            //
-           {algorithm_id::fixed_window, ":9007199254740992\r\n"}}) {
+           {algorithm_id::fixed_window, ":9007199254740992\r\n"},
+           {algorithm_id::fixed_window, "$3\r\n1 5\r\n"},          // no log
+           {algorithm_id::sliding_log, "$3\r\n1 5\r\n"},           // one with a reply of its own
+           {algorithm_id::compact_log, "$1\r\n5\r\n"},             //
+           {algorithm_id::compact_log, "$5\r\n1 5 6\r\n"},         //
+           {algorithm_id::compact_log, "$3\r\n5 1\r\n"},           // the oldest is newer than the newest
+           {algorithm_id::compact_log, "$11\r\n-59999991 5\r\n"},  // is over
+           {algorithm_id::compact_log, "$11\r\n-1 60000000\r\n"}}) {
     CAPTURE(text);
     request what = asking(algorithm);
     what.now = 9;
     CHECK(detail::read_reply(what, *parsed(text)).result.error == errc::protocol);
   }
+  for (const auto op : {operation::refund, operation::block}) {
+    request what = asking(algorithm_id::compact_log, op);
+    what.now = 9;
+    CHECK(detail::read_reply(what, *parsed("$3\r\n1 5\r\n")).result.error == errc::protocol);
+  }
+  request never = asking(algorithm_id::compact_log);
+  never.now = 9;
+  never.cost = 101;
+  CHECK(detail::read_reply(never, *parsed("$3\r\n1 5\r\n")).result.error == errc::protocol);
   // A refund's verdict is that of before it.
   request what = asking(algorithm_id::fixed_window, operation::refund);
   what.now = 9;

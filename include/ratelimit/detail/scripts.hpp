@@ -14,7 +14,7 @@ struct script {
 namespace scripts {
 
 inline constexpr script sliding_log{
-    "sliding_log", "9812ca55bb6265c0b1ae993933456f92a423bbc5",
+    "sliding_log", "cad7e5aba34c4d871f4bcccf55098cf7a31c1556",
     R"lua(-- Sliding log: every admitted call is remembered for one window, (now - window, now].
 --
 -- KEYS[1]  a sorted set, one member per admitted call; score: its time (microseconds); member: five big-endian doubles:
@@ -30,11 +30,10 @@ inline constexpr script sliding_log{
 -- newest member tells both as long as nothing has left the window. A key's time does not run backwards: an entry is
 -- never put before the newest one, so members and scores are in one order.
 
--- The time is ARGV[1], microseconds since the epoch, or the server's own where that is "". `stamp` is `now` as text:
--- numbers passed to a command are written slowly.
-local stamp = ARGV[1]
+-- As now.lua; and `stamp` is `now` as text, since numbers passed to a command are written slowly.
+local stamp, time = ARGV[1], nil
 if stamp == '' then
-  local time = redis.call('TIME')
+  time = redis.call('TIME')
   local micros = time[2]
   stamp = time[1] .. (#micros == 6 and micros or string.sub('00000' .. micros, -6))
 end
@@ -49,11 +48,13 @@ local now = stamp + 0
 --          "refund" or "block"), taken (refund: when the units were taken; "" when that is not known), memory
 --          (microseconds an id is remembered for). What has its default is left out from the end.
 -- reply    the state after the call: see the algorithm's file. Where it is told by one number n below 2^53 ("short"), n
---          when the call is allowed and -1 - n when it is not; where `now` is the server's time, {now, the same}.
+--          when the call is allowed and -1 - n when it is not. A log may tell a refusal by two times ("full"), a text
+--          with a space between them. Where `now` is the server's time, either is a text that begins with TIME's two
+--          numbers, and n has 14 digits at most.
 --          Else {1 (allowed) or 0, the numbers of the state}; or, where the server's time, a block or that the call was
 --          counted before is to be told, {that and 2 more, and 4 more when it was counted before, now, when a block ends
 --          (0: none), the numbers of the state}. A table costs the server as much as a command or two, so there is none
---          where one number will do.
+--          where one number or a text will do.
 local args = ARGV
 local key, limit, span, refill, cost, op = KEYS[1], args[2] + 0, args[3], args[4], args[5], args[6]
 local window = span + 0 -- `span` is the same as text
@@ -213,19 +214,18 @@ end
   end
 end
 
-local clock = args[1] == ''
 local short = not blocked and not again and not newest and grows <= now and used * window + (now - grows)
-if short and short < 9007199254740992 then
+if short and short < (time and 99999999999999 or 9007199254740992) then
   short = fits and short or -1 - short
-  return clock and {now, short} or short
-elseif blocked or clock or again then
+  return time and time[1] .. ' ' .. time[2] .. ' ' .. short or short
+elseif blocked or time or again then
   return {(fits and 3 or 2) + (again and 4 or 0), now, blocked or 0, used, grows, newest, passes}
 end
 return {fits and 1 or 0, used, grows, newest, passes}
 )lua"};
 
 inline constexpr script compact_log{
-    "compact_log", "5ff19515144abedba2093c7834dd48e6ce805fb2",
+    "compact_log", "08c17e47c1d93b950bd282ad3d5216d350fce9c4",
     R"lua(-- Compact log: the decisions of the sliding log, from a list of about 10 bytes an entry.
 --
 -- KEYS[1]  a list, oldest first, one element per admitted call: its time (microseconds), an integer; from the first call
@@ -234,15 +234,17 @@ inline constexpr script compact_log{
 -- state    used, grows, newest, passes
 -- short    not newest and grows <= now and used * window + (now - grows)
 --          (both as in sliding_log.lua)
+-- full     plain and not fits and op ~= 'block' and eldest .. ' ' .. element
+--          (the times of the oldest and the newest entry; as many units are in force as leave no room for the last of
+--          the call's, and when the oldest goes it passes)
 --
 -- As long as every cost is 1, an entry's place in the list counts the units. A key's time does not run backwards: an
 -- entry is never put before the newest one, so whatever is looked for is found by halving.
 
--- The time is ARGV[1], microseconds since the epoch, or the server's own where that is "". `stamp` is `now` as text:
--- numbers passed to a command are written slowly.
-local stamp = ARGV[1]
+-- As now.lua; and `stamp` is `now` as text, since numbers passed to a command are written slowly.
+local stamp, time = ARGV[1], nil
 if stamp == '' then
-  local time = redis.call('TIME')
+  time = redis.call('TIME')
   local micros = time[2]
   stamp = time[1] .. (#micros == 6 and micros or string.sub('00000' .. micros, -6))
 end
@@ -257,11 +259,13 @@ local now = stamp + 0
 --          "refund" or "block"), taken (refund: when the units were taken; "" when that is not known), memory
 --          (microseconds an id is remembered for). What has its default is left out from the end.
 -- reply    the state after the call: see the algorithm's file. Where it is told by one number n below 2^53 ("short"), n
---          when the call is allowed and -1 - n when it is not; where `now` is the server's time, {now, the same}.
+--          when the call is allowed and -1 - n when it is not. A log may tell a refusal by two times ("full"), a text
+--          with a space between them. Where `now` is the server's time, either is a text that begins with TIME's two
+--          numbers, and n has 14 digits at most.
 --          Else {1 (allowed) or 0, the numbers of the state}; or, where the server's time, a block or that the call was
 --          counted before is to be told, {that and 2 more, and 4 more when it was counted before, now, when a block ends
 --          (0: none), the numbers of the state}. A table costs the server as much as a command or two, so there is none
---          where one number will do.
+--          where one number or a text will do.
 local args = ARGV
 local key, limit, span, refill, cost, op = KEYS[1], args[2] + 0, args[3], args[4], args[5], args[6]
 local window = span + 0 -- `span` is the same as text
@@ -279,7 +283,7 @@ local used, grows, newest, passes, blocked = 0, now, nil, nil, nil
 -- how many entries there are; the index, the time and the units before the oldest in force; the units ever taken, nil
 -- while each entry counts for one
 local size, first, oldest, start, taken = 0, 0, now, 0, nil
-local entry, find_oldest, time_of
+local eldest, entry, find_oldest, time_of
 
 local element, edge = redis.call('LINDEX', key, '-1'), nil
 local last = element and tonumber(element)
@@ -287,7 +291,8 @@ local plain = last and op ~= 'refund' -- the newest and the oldest entry tell al
 if plain then
   edge = (now > last and now or last) - window
   if last > edge then
-    size, oldest = redis.call('LLEN', key), redis.call('LINDEX', key, '0') + 0
+    size, eldest = redis.call('LLEN', key), redis.call('LINDEX', key, '0')
+    oldest = eldest + 0
     used, grows, newest, passes = size, oldest, last, oldest
     plain = oldest > edge and size - limit + cost <= 1
   end
@@ -472,32 +477,38 @@ end
   end
 end
 
-local clock = args[1] == ''
+local full = plain and not fits and op ~= 'block' and eldest .. ' ' .. element
+if full then
+  return time and time[1] .. ' ' .. time[2] .. ' ' .. full or full
+end
 local short = not blocked and not again and not newest and grows <= now and used * window + (now - grows)
-if short and short < 9007199254740992 then
+if short and short < (time and 99999999999999 or 9007199254740992) then
   short = fits and short or -1 - short
-  return clock and {now, short} or short
-elseif blocked or clock or again then
+  return time and time[1] .. ' ' .. time[2] .. ' ' .. short or short
+elseif blocked or time or again then
   return {(fits and 3 or 2) + (again and 4 or 0), now, blocked or 0, used, grows, newest, passes}
 end
 return {fits and 1 or 0, used, grows, newest, passes}
 )lua"};
 
 inline constexpr script sliding_counter{
-    "sliding_counter", "e3f6d76ff400535995b1058554dcd5e1896a0ed6",
+    "sliding_counter", "3a864c2ea4d72311ce409c3bf7924365967df586",
     R"lua(-- Sliding counter: two windows aligned to the epoch,
 -- used = current + floor(previous * (window - elapsed) / window).
 --
--- KEYS[1]  a string of three little-endian doubles: the current window's start (microseconds), the units taken in it,
---          the units taken in the window before; and a block (keep.lua)
+-- KEYS[1]  a string: the current window's start (seconds) * 2250000 + the units taken in the window before * 1500 + the
+--          units taken in it, an integer of 16 digits, which Redis keeps without a string of its own. Where that cannot
+--          tell it, three little-endian doubles: the start (microseconds), the units taken in it, those of the window
+--          before; and a block (keep.lua)
 -- state    start, current, previous
 -- short    start <= now and current < 67108864 and previous < 67108864 and previous * 67108864 + current
 --          (the start is that of the window `now` lies in)
 
--- The time is ARGV[1], microseconds since the epoch, or the server's own where that is "".
-local now = ARGV[1]
+-- The time is ARGV[1], microseconds since the epoch, or where that is "" the server's own: then `time` holds its seconds
+-- and microseconds as text.
+local now, time = ARGV[1], nil
 if now == '' then
-  local time = redis.call('TIME')
+  time = redis.call('TIME')
   now = time[1] * 1000000 + time[2]
 else
   now = now + 0
@@ -535,11 +546,13 @@ end
 --          "refund" or "block"), taken (refund: when the units were taken; "" when that is not known), memory
 --          (microseconds an id is remembered for). What has its default is left out from the end.
 -- reply    the state after the call: see the algorithm's file. Where it is told by one number n below 2^53 ("short"), n
---          when the call is allowed and -1 - n when it is not; where `now` is the server's time, {now, the same}.
+--          when the call is allowed and -1 - n when it is not. A log may tell a refusal by two times ("full"), a text
+--          with a space between them. Where `now` is the server's time, either is a text that begins with TIME's two
+--          numbers, and n has 14 digits at most.
 --          Else {1 (allowed) or 0, the numbers of the state}; or, where the server's time, a block or that the call was
 --          counted before is to be told, {that and 2 more, and 4 more when it was counted before, now, when a block ends
 --          (0: none), the numbers of the state}. A table costs the server as much as a command or two, so there is none
---          where one number will do.
+--          where one number or a text will do.
 local args = ARGV
 local key, limit, span, refill, cost, op = KEYS[1], args[2] + 0, args[3], args[4], args[5], args[6]
 local window = span + 0 -- `span` is the same as text
@@ -556,8 +569,15 @@ end
 local start, current, previous, blocked = now - now % window, 0, 0, nil
 local stored = redis.call('GET', key)
 if stored then
-  local first, counted, before, rest = struct.unpack('<ddd', stored)
-  blocked = rest <= #stored and struct.unpack('<d', stored, rest) or nil
+  local first, counted, before, rest
+  if #stored == 16 then
+    local both = stored % 2250000
+    first, counted = (stored - both) / 2250000 * 1000000, both % 1500
+    before = (both - counted) / 1500
+  else
+    first, counted, before, rest = struct.unpack('<ddd', stored)
+    blocked = rest <= #stored and struct.unpack('<d', stored, rest) or nil
+  end
   first = first - first % window
   if counted + before > 0 and first >= start then
     start, current, previous = first, counted, before
@@ -578,7 +598,12 @@ elseif op == 'take' and fits then
 current = current + cost
 -- to the end of the next window: until then the current one still weighs
 local life = 2 * window + (start > now and 0 or start - now)
-redis.call('SET', key, struct.pack('<ddd', start, current, previous), 'PX', (life + -life % 1000) / 1000)
+local value = current < 1500 and previous < 1500 and start % 1000000 == 0 and start < 4000000000000000
+  and string.format('%d', start / 1000000 * 2250000 + previous * 1500 + current)
+if not value or #value ~= 16 then -- a server of 32 bits writes no such number
+  value = struct.pack('<ddd', start, current, previous)
+end
+redis.call('SET', key, value, 'PX', (life + -life % 1000) / 1000)
 
   blocked = nil -- it is over
   if id then
@@ -636,19 +661,18 @@ end
   end
 end
 
-local clock = args[1] == ''
 local short = not blocked and not again and start <= now and current < 67108864 and previous < 67108864 and previous * 67108864 + current
-if short and short < 9007199254740992 then
+if short and short < (time and 99999999999999 or 9007199254740992) then
   short = fits and short or -1 - short
-  return clock and {now, short} or short
-elseif blocked or clock or again then
+  return time and time[1] .. ' ' .. time[2] .. ' ' .. short or short
+elseif blocked or time or again then
   return {(fits and 3 or 2) + (again and 4 or 0), now, blocked or 0, start, current, previous}
 end
 return {fits and 1 or 0, start, current, previous}
 )lua"};
 
 inline constexpr script token_bucket{
-    "token_bucket", "5d9d1f7e9abaea2e0d98d3887f5b1f135a251cef",
+    "token_bucket", "4eb2024df7b271e66567e9def6d8bb2556ed98c0",
     R"lua(-- Token bucket: `refill` tokens come each `window` microseconds, up to `limit`.
 --
 -- KEYS[1]  a string of three little-endian doubles: whole tokens, the fraction of the next one in 1/window, the time
@@ -660,10 +684,11 @@ inline constexpr script token_bucket{
 -- No part of a token is lost or made, whatever the rhythm of calls: a refusal writes nothing, and the fraction goes on
 -- growing from the stored time.
 
--- The time is ARGV[1], microseconds since the epoch, or the server's own where that is "".
-local now = ARGV[1]
+-- The time is ARGV[1], microseconds since the epoch, or where that is "" the server's own: then `time` holds its seconds
+-- and microseconds as text.
+local now, time = ARGV[1], nil
 if now == '' then
-  local time = redis.call('TIME')
+  time = redis.call('TIME')
   now = time[1] * 1000000 + time[2]
 else
   now = now + 0
@@ -701,11 +726,13 @@ end
 --          "refund" or "block"), taken (refund: when the units were taken; "" when that is not known), memory
 --          (microseconds an id is remembered for). What has its default is left out from the end.
 -- reply    the state after the call: see the algorithm's file. Where it is told by one number n below 2^53 ("short"), n
---          when the call is allowed and -1 - n when it is not; where `now` is the server's time, {now, the same}.
+--          when the call is allowed and -1 - n when it is not. A log may tell a refusal by two times ("full"), a text
+--          with a space between them. Where `now` is the server's time, either is a text that begins with TIME's two
+--          numbers, and n has 14 digits at most.
 --          Else {1 (allowed) or 0, the numbers of the state}; or, where the server's time, a block or that the call was
 --          counted before is to be told, {that and 2 more, and 4 more when it was counted before, now, when a block ends
 --          (0: none), the numbers of the state}. A table costs the server as much as a command or two, so there is none
---          where one number will do.
+--          where one number or a text will do.
 local args = ARGV
 local key, limit, span, refill, cost, op = KEYS[1], args[2] + 0, args[3], args[4], args[5], args[6]
 local window = span + 0 -- `span` is the same as text
@@ -812,23 +839,23 @@ end
   end
 end
 
-local clock = args[1] == ''
 local short = not blocked and not again and last <= now and tokens * window + fraction
-if short and short < 9007199254740992 then
+if short and short < (time and 99999999999999 or 9007199254740992) then
   short = fits and short or -1 - short
-  return clock and {now, short} or short
-elseif blocked or clock or again then
+  return time and time[1] .. ' ' .. time[2] .. ' ' .. short or short
+elseif blocked or time or again then
   return {(fits and 3 or 2) + (again and 4 or 0), now, blocked or 0, tokens, fraction, last}
 end
 return {fits and 1 or 0, tokens, fraction, last}
 )lua"};
 
 inline constexpr script fixed_window{
-    "fixed_window", "b065636b5364bb7d6e6ea27eafe87f4a10f6746d",
+    "fixed_window", "57026f8739192dbfa3e62f2ae4d5efa1f93de895",
     R"lua(-- Fixed window: [k * window, (k + 1) * window), counted from the epoch.
 --
--- KEYS[1]  a string of two little-endian doubles: the window's start (microseconds), the units taken in it; and a block
---          (keep.lua)
+-- KEYS[1]  a string: the window's start (seconds) * 250000 + the units taken in it, an integer of 15 digits, which Redis
+--          keeps without a string of its own. Where that cannot tell it, two little-endian doubles: the start
+--          (microseconds), the units taken in it; and a block (keep.lua)
 -- state    start, count
 -- short    start <= now and count
 --          (the start is the one that `now` lies in)
@@ -836,10 +863,11 @@ inline constexpr script fixed_window{
 -- The stored start, not the clock, says which window a count belongs to: one that lies ahead of the clock stays in
 -- force until it is over.
 
--- The time is ARGV[1], microseconds since the epoch, or the server's own where that is "".
-local now = ARGV[1]
+-- The time is ARGV[1], microseconds since the epoch, or where that is "" the server's own: then `time` holds its seconds
+-- and microseconds as text.
+local now, time = ARGV[1], nil
 if now == '' then
-  local time = redis.call('TIME')
+  time = redis.call('TIME')
   now = time[1] * 1000000 + time[2]
 else
   now = now + 0
@@ -854,11 +882,13 @@ end
 --          "refund" or "block"), taken (refund: when the units were taken; "" when that is not known), memory
 --          (microseconds an id is remembered for). What has its default is left out from the end.
 -- reply    the state after the call: see the algorithm's file. Where it is told by one number n below 2^53 ("short"), n
---          when the call is allowed and -1 - n when it is not; where `now` is the server's time, {now, the same}.
+--          when the call is allowed and -1 - n when it is not. A log may tell a refusal by two times ("full"), a text
+--          with a space between them. Where `now` is the server's time, either is a text that begins with TIME's two
+--          numbers, and n has 14 digits at most.
 --          Else {1 (allowed) or 0, the numbers of the state}; or, where the server's time, a block or that the call was
 --          counted before is to be told, {that and 2 more, and 4 more when it was counted before, now, when a block ends
 --          (0: none), the numbers of the state}. A table costs the server as much as a command or two, so there is none
---          where one number will do.
+--          where one number or a text will do.
 local args = ARGV
 local key, limit, span, refill, cost, op = KEYS[1], args[2] + 0, args[3], args[4], args[5], args[6]
 local window = span + 0 -- `span` is the same as text
@@ -875,8 +905,14 @@ end
 local start, count, blocked = now - now % window, 0, nil
 local stored = redis.call('GET', key)
 if stored then
-  local first, taken, rest = struct.unpack('<dd', stored)
-  blocked = rest <= #stored and struct.unpack('<d', stored, rest) or nil
+  local first, taken, rest
+  if #stored == 15 then
+    taken = stored % 250000
+    first = (stored - taken) / 250000 * 1000000
+  else
+    first, taken, rest = struct.unpack('<dd', stored)
+    blocked = rest <= #stored and struct.unpack('<d', stored, rest) or nil
+  end
   first = first - first % window
   if taken > 0 and first >= start then
     start, count = first, taken
@@ -890,7 +926,11 @@ elseif op == 'take' and fits then
 -- @take
 count = count + cost
 local life = start > now and window or start + window - now
-redis.call('SET', key, struct.pack('<dd', start, count), 'PX', (life + -life % 1000) / 1000)
+local value = count < 250000 and start % 1000000 == 0 and string.format('%d', start / 1000000 * 250000 + count)
+if not value or #value ~= 15 then -- a server of 32 bits writes no such number
+  value = struct.pack('<dd', start, count)
+end
+redis.call('SET', key, value, 'PX', (life + -life % 1000) / 1000)
 
   blocked = nil -- it is over
   if id then
@@ -941,24 +981,22 @@ end
   end
 end
 
-local clock = args[1] == ''
 local short = not blocked and not again and start <= now and count
-if short and short < 9007199254740992 then
+if short and short < (time and 99999999999999 or 9007199254740992) then
   short = fits and short or -1 - short
-  return clock and {now, short} or short
-elseif blocked or clock or again then
+  return time and time[1] .. ' ' .. time[2] .. ' ' .. short or short
+elseif blocked or time or again then
   return {(fits and 3 or 2) + (again and 4 or 0), now, blocked or 0, start, count}
 end
 return {fits and 1 or 0, start, count}
 )lua"};
 
 inline constexpr script all_of{
-    "all_of", "07868e86ecc89d87256f943a42c417b5575291ec",
-    R"lua(-- The time is ARGV[1], microseconds since the epoch, or the server's own where that is "". `stamp` is `now` as text:
--- numbers passed to a command are written slowly.
-local stamp = ARGV[1]
+    "all_of", "5613b77033437108d096c8d942b6c1e991f20bde",
+    R"lua(-- As now.lua; and `stamp` is `now` as text, since numbers passed to a command are written slowly.
+local stamp, time = ARGV[1], nil
 if stamp == '' then
-  local time = redis.call('TIME')
+  time = redis.call('TIME')
   local micros = time[2]
   stamp = time[1] .. (#micros == 6 and micros or string.sub('00000' .. micros, -6))
 end
@@ -995,9 +1033,9 @@ end
 --          check.lua). Kinds: "binding": its refusal refuses the call; "shadow": it counts when it fits, but refuses
 --          nothing; "peek": it is only looked at, for a cost of 1.
 -- reply    {now, then for each limit its state after the call: see the algorithm's file}. Where it is told by one number
---          n below 2^53 ("short"), n when the limit allows the call and -1 - n when it does not; else {1 (allowed) or 0,
---          and 4 more when the call was counted before, when a block ends (0: none), four numbers of the state, missing
---          ones `now`}
+--          n below 2^53 ("short"), n when the limit allows the call and -1 - n when it does not; a refusal told by two
+--          times ("full"), as a text with a space between them; else {1 (allowed) or 0, and 4 more when the call was
+--          counted before, when a block ends (0: none), four numbers of the state, missing ones `now`}
 local whole_op, whole_cost = ARGV[2], ARGV[3] + 0
 local limits = (#ARGV - 5) / 5
 local id, again = KEYS[limits + 1], false
@@ -1189,7 +1227,7 @@ local used, grows, newest, passes, blocked = 0, now, nil, nil, nil
 -- how many entries there are; the index, the time and the units before the oldest in force; the units ever taken, nil
 -- while each entry counts for one
 local size, first, oldest, start, taken = 0, 0, now, 0, nil
-local entry, find_oldest, time_of
+local eldest, entry, find_oldest, time_of
 
 local element, edge = redis.call('LINDEX', key, '-1'), nil
 local last = element and tonumber(element)
@@ -1197,7 +1235,8 @@ local plain = last and op ~= 'refund' -- the newest and the oldest entry tell al
 if plain then
   edge = (now > last and now or last) - window
   if last > edge then
-    size, oldest = redis.call('LLEN', key), redis.call('LINDEX', key, '0') + 0
+    size, eldest = redis.call('LLEN', key), redis.call('LINDEX', key, '0')
+    oldest = eldest + 0
     used, grows, newest, passes = size, oldest, last, oldest
     plain = oldest > edge and size - limit + cost <= 1
   end
@@ -1381,6 +1420,10 @@ end
       redis.call('PEXPIRE', key, lifetime())
     end
   end
+  reply[i + 1] = plain and not fits and op ~= 'block' and eldest .. ' ' .. element
+  if reply[i + 1] then
+    return go
+  end
   local short = not blocked and not again and not newest and grows <= now and used * window + (now - grows)
   if short and short < 9007199254740992 then
     reply[i + 1] = fits and short or -1 - short
@@ -1400,8 +1443,15 @@ function look.sliding_counter(i, go, key, kind, limit, span, refill)
 local start, current, previous, blocked = now - now % window, 0, 0, nil
 local stored = redis.call('GET', key)
 if stored then
-  local first, counted, before, rest = struct.unpack('<ddd', stored)
-  blocked = rest <= #stored and struct.unpack('<d', stored, rest) or nil
+  local first, counted, before, rest
+  if #stored == 16 then
+    local both = stored % 2250000
+    first, counted = (stored - both) / 2250000 * 1000000, both % 1500
+    before = (both - counted) / 1500
+  else
+    first, counted, before, rest = struct.unpack('<ddd', stored)
+    blocked = rest <= #stored and struct.unpack('<d', stored, rest) or nil
+  end
   first = first - first % window
   if counted + before > 0 and first >= start then
     start, current, previous = first, counted, before
@@ -1428,7 +1478,12 @@ local fits = cost <= limit - used and not (blocked and now < blocked)
 current = current + cost
 -- to the end of the next window: until then the current one still weighs
 local life = 2 * window + (start > now and 0 or start - now)
-redis.call('SET', key, struct.pack('<ddd', start, current, previous), 'PX', (life + -life % 1000) / 1000)
+local value = current < 1500 and previous < 1500 and start % 1000000 == 0 and start < 4000000000000000
+  and string.format('%d', start / 1000000 * 2250000 + previous * 1500 + current)
+if not value or #value ~= 16 then -- a server of 32 bits writes no such number
+  value = struct.pack('<ddd', start, current, previous)
+end
+redis.call('SET', key, value, 'PX', (life + -life % 1000) / 1000)
 
 
     blocked = nil
@@ -1606,8 +1661,14 @@ function look.fixed_window(i, go, key, kind, limit, span, refill)
 local start, count, blocked = now - now % window, 0, nil
 local stored = redis.call('GET', key)
 if stored then
-  local first, taken, rest = struct.unpack('<dd', stored)
-  blocked = rest <= #stored and struct.unpack('<d', stored, rest) or nil
+  local first, taken, rest
+  if #stored == 15 then
+    taken = stored % 250000
+    first = (stored - taken) / 250000 * 1000000
+  else
+    first, taken, rest = struct.unpack('<dd', stored)
+    blocked = rest <= #stored and struct.unpack('<d', stored, rest) or nil
+  end
   first = first - first % window
   if taken > 0 and first >= start then
     start, count = first, taken
@@ -1627,7 +1688,11 @@ local fits = cost <= limit - count and not (blocked and now < blocked)
 -- @take
 count = count + cost
 local life = start > now and window or start + window - now
-redis.call('SET', key, struct.pack('<dd', start, count), 'PX', (life + -life % 1000) / 1000)
+local value = count < 250000 and start % 1000000 == 0 and string.format('%d', start / 1000000 * 250000 + count)
+if not value or #value ~= 15 then -- a server of 32 bits writes no such number
+  value = struct.pack('<dd', start, count)
+end
+redis.call('SET', key, value, 'PX', (life + -life % 1000) / 1000)
 
 
     blocked = nil

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <ratelimit/failure.hpp>
+#include <ratelimit/redis/answer.hpp>
 #include <ratelimit/redis/pool.hpp>
 #include <ratelimit/redis/script.hpp>
 #include <ratelimit/request.hpp>

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <ratelimit/failure.hpp>
+#include <ratelimit/redis/answer.hpp>
 #include <ratelimit/redis/command.hpp>
 #include <ratelimit/redis/pool.hpp>
 #include <ratelimit/redis/reply.hpp>
