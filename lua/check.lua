@@ -10,7 +10,7 @@
 -- reply    the state after the call: see the algorithm's file. Where it is told by one number n below 2^53 ("short"), n
 --          when the call is allowed and -1 - n when it is not. A log may tell a refusal by two times ("full"), a text
 --          with a space between them. Where `now` is the server's time, either is a text that begins with TIME's two
---          numbers, and n has 14 digits at most.
+--          numbers; but {now, n} where n has more than 14 digits.
 --          Else {1 (allowed) or 0, the numbers of the state}; or, where the server's time, a block or that the call was
 --          counted before is to be told, {that and 2 more, and 4 more when it was counted before, now, when a block ends
 --          (0: none), the numbers of the state}. A table costs the server as much as a command or two, so there is none
@@ -54,9 +54,14 @@ end
 
 @full@
 local short = not blocked and not again and @short@
-if short and short < (time and 99999999999999 or 9007199254740992) then
+if short and short < 9007199254740992 then
   short = fits and short or -1 - short
-  return time and time[1] .. ' ' .. time[2] .. ' ' .. short or short
+  if not time then
+    return short
+  elseif short < 100000000000000 and short > -100000000000000 then -- Lua writes 14 digits
+    return time[1] .. ' ' .. time[2] .. ' ' .. short
+  end
+  return {now, short}
 elseif blocked or time or again then
   return {(fits and 3 or 2) + (again and 4 or 0), now, blocked or 0, @state@}
 end

@@ -197,3 +197,53 @@ TEMPLATE_TEST_CASE("A count leaves the small form and comes back to it", "[recip
   follow(b, fixed_window(b, 10, 60'300ms, "odd"), {{0s, take(3), pass(3, 7, 51'900ms, 51'900ms)}});
   stored_as("window:odd", "embstr");
 }
+
+// The server's time comes with the state, in a reply of another form for each size of it.
+TEST_CASE("By the server's clock a state of any size is told to the unit", "[recipes]") {
+  on_redis b;
+  using ratelimit::decision;
+  const auto figures_at = [](const decision& d, const answer& want) {
+    CHECK(figures(d) == want);
+    CHECK(d.from == ratelimit::source::redis);
+    CHECK(d.error == std::error_code{});
+  };
+  using ratelimit::fail;
+  constexpr microseconds years = 3650 * 24h;
+  const auto left = [&](const decision& d) { return years - d.at.time_since_epoch() % years; };
+  const ratelimit::fixed_window fixed{
+      b.store, {.name = "recipe", .limit = most, .window = years, .on_failure = fail::closed, .deadline = patience}};
+  const decision one = fixed.check("client", "eu");
+  figures_at(one, pass(1, most - 1, left(one), left(one)));
+  const decision rest = fixed.check("client", "eu", most - 1);
+  figures_at(rest, pass(most, 0, left(rest), left(rest)));
+
+  const ratelimit::token_bucket bucket{b.store,
+                                       {.name = "recipe",
+                                        .capacity = 100'000'000,
+                                        .refill = 1,
+                                        .per = 60s,
+                                        .on_failure = fail::closed,
+                                        .deadline = patience}};
+  figures_at(bucket.check("client", "eu", 2), pass(2, 99'999'998, 60s, 120s));
+
+  for (const auto storage : {ratelimit::log_storage::sorted_set, ratelimit::log_storage::compact}) {
+    CAPTURE(storage);
+    const ratelimit::sliding_log log{b.store,
+                                     {.name = "recipe",
+                                      .limit = 2,
+                                      .window = 1h,
+                                      .storage = storage,
+                                      .on_failure = fail::closed,
+                                      .deadline = patience}};
+    const decision first = log.check("client", "eu");
+    figures_at(first, pass(1, 1, 1h, 1h));
+    const decision second = log.check("client", "eu");
+    figures_at(second, pass(2, 0, first.at + 1h - second.at, 1h));
+    for (const decision& third : {log.check("client", "eu"), log.peek("client", "eu")}) {
+      const microseconds wait = first.at + 1h - third.at;
+      figures_at(third, deny(2, 0, wait, wait, second.at + 1h - third.at));
+    }
+    const decision dear = log.check("client", "eu", 2);
+    figures_at(dear, deny(2, 0, second.at + 1h - dear.at, first.at + 1h - dear.at, second.at + 1h - dear.at));
+  }
+}

@@ -242,6 +242,13 @@ TEST_CASE("a reply as an outcome") {
   CHECK(timed.result.blocked == 0);
   CHECK(timed.result.view == std::array<std::int64_t, 4>{w0, 5, w0 + 1, w0 + 1});
 
+  request large = asking(algorithm_id::token_bucket);
+  large.numbers.limit = 100'000'000;
+  const auto level = detail::read_reply(large, *parsed("*2\r\n:1700000040000001\r\n:5999999940000007\r\n"));
+  CHECK(level.result.error == std::error_code{});
+  CHECK(level.result.allowed);
+  CHECK(level.result.view == std::array<std::int64_t, 4>{99'999'999, 7, w0 + 1, w0 + 1});
+
   // A full compact log, by the times of its oldest and its newest entry.
   check(algorithm_id::compact_log, "$4\r\n-7 5\r\n", false, 9, 0, {100, -7, 5, -7});
   check(algorithm_id::compact_log, "$5\r\n12 12\r\n", false, 9, 0, {100, 12, 12, 12});  // ahead of the clock
@@ -267,7 +274,8 @@ TEST_CASE("what is not an answer of the scripts is a protocol error, never a ver
            "*-1\r\n",
            "*0\r\n",
            "*1\r\n:1\r\n",
-           "*2\r\n:0\r\n:5\r\n",                             //
+           "*2\r\n:0\r\n:9007199254740992\r\n",              // more than is exact
+           "*2\r\n:0\r\n:-9007199254740993\r\n",             //
            "$20\r\n0 0 9007199254740992\r\n",                // more than is exact
            "$21\r\n0 0 -9007199254740993\r\n",               //
            "$24\r\n0 0 99999999999999999999\r\n",            //

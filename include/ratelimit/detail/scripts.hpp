@@ -14,7 +14,7 @@ struct script {
 namespace scripts {
 
 inline constexpr script sliding_log{
-    "sliding_log", "cad7e5aba34c4d871f4bcccf55098cf7a31c1556",
+    "sliding_log", "778cb3f61dd5f4ae9ca3dc1c3a1785a5d8407b8d",
     R"lua(-- Sliding log: every admitted call is remembered for one window, (now - window, now].
 --
 -- KEYS[1]  a sorted set, one member per admitted call; score: its time (microseconds); member: five big-endian doubles:
@@ -50,7 +50,7 @@ local now = stamp + 0
 -- reply    the state after the call: see the algorithm's file. Where it is told by one number n below 2^53 ("short"), n
 --          when the call is allowed and -1 - n when it is not. A log may tell a refusal by two times ("full"), a text
 --          with a space between them. Where `now` is the server's time, either is a text that begins with TIME's two
---          numbers, and n has 14 digits at most.
+--          numbers; but {now, n} where n has more than 14 digits.
 --          Else {1 (allowed) or 0, the numbers of the state}; or, where the server's time, a block or that the call was
 --          counted before is to be told, {that and 2 more, and 4 more when it was counted before, now, when a block ends
 --          (0: none), the numbers of the state}. A table costs the server as much as a command or two, so there is none
@@ -215,9 +215,14 @@ end
 end
 
 local short = not blocked and not again and not newest and grows <= now and used * window + (now - grows)
-if short and short < (time and 99999999999999 or 9007199254740992) then
+if short and short < 9007199254740992 then
   short = fits and short or -1 - short
-  return time and time[1] .. ' ' .. time[2] .. ' ' .. short or short
+  if not time then
+    return short
+  elseif short < 100000000000000 and short > -100000000000000 then -- Lua writes 14 digits
+    return time[1] .. ' ' .. time[2] .. ' ' .. short
+  end
+  return {now, short}
 elseif blocked or time or again then
   return {(fits and 3 or 2) + (again and 4 or 0), now, blocked or 0, used, grows, newest, passes}
 end
@@ -225,7 +230,7 @@ return {fits and 1 or 0, used, grows, newest, passes}
 )lua"};
 
 inline constexpr script compact_log{
-    "compact_log", "08c17e47c1d93b950bd282ad3d5216d350fce9c4",
+    "compact_log", "4d1829a376f14d8e2de7bd06e93113383c0de695",
     R"lua(-- Compact log: the decisions of the sliding log, from a list of about 10 bytes an entry.
 --
 -- KEYS[1]  a list, oldest first, one element per admitted call: its time (microseconds), an integer; from the first call
@@ -261,7 +266,7 @@ local now = stamp + 0
 -- reply    the state after the call: see the algorithm's file. Where it is told by one number n below 2^53 ("short"), n
 --          when the call is allowed and -1 - n when it is not. A log may tell a refusal by two times ("full"), a text
 --          with a space between them. Where `now` is the server's time, either is a text that begins with TIME's two
---          numbers, and n has 14 digits at most.
+--          numbers; but {now, n} where n has more than 14 digits.
 --          Else {1 (allowed) or 0, the numbers of the state}; or, where the server's time, a block or that the call was
 --          counted before is to be told, {that and 2 more, and 4 more when it was counted before, now, when a block ends
 --          (0: none), the numbers of the state}. A table costs the server as much as a command or two, so there is none
@@ -482,9 +487,14 @@ if full then
   return time and time[1] .. ' ' .. time[2] .. ' ' .. full or full
 end
 local short = not blocked and not again and not newest and grows <= now and used * window + (now - grows)
-if short and short < (time and 99999999999999 or 9007199254740992) then
+if short and short < 9007199254740992 then
   short = fits and short or -1 - short
-  return time and time[1] .. ' ' .. time[2] .. ' ' .. short or short
+  if not time then
+    return short
+  elseif short < 100000000000000 and short > -100000000000000 then -- Lua writes 14 digits
+    return time[1] .. ' ' .. time[2] .. ' ' .. short
+  end
+  return {now, short}
 elseif blocked or time or again then
   return {(fits and 3 or 2) + (again and 4 or 0), now, blocked or 0, used, grows, newest, passes}
 end
@@ -492,7 +502,7 @@ return {fits and 1 or 0, used, grows, newest, passes}
 )lua"};
 
 inline constexpr script sliding_counter{
-    "sliding_counter", "3a864c2ea4d72311ce409c3bf7924365967df586",
+    "sliding_counter", "87c2aa52842600c20eddd326447f54907a068db7",
     R"lua(-- Sliding counter: two windows aligned to the epoch,
 -- used = current + floor(previous * (window - elapsed) / window).
 --
@@ -548,7 +558,7 @@ end
 -- reply    the state after the call: see the algorithm's file. Where it is told by one number n below 2^53 ("short"), n
 --          when the call is allowed and -1 - n when it is not. A log may tell a refusal by two times ("full"), a text
 --          with a space between them. Where `now` is the server's time, either is a text that begins with TIME's two
---          numbers, and n has 14 digits at most.
+--          numbers; but {now, n} where n has more than 14 digits.
 --          Else {1 (allowed) or 0, the numbers of the state}; or, where the server's time, a block or that the call was
 --          counted before is to be told, {that and 2 more, and 4 more when it was counted before, now, when a block ends
 --          (0: none), the numbers of the state}. A table costs the server as much as a command or two, so there is none
@@ -662,9 +672,14 @@ end
 end
 
 local short = not blocked and not again and start <= now and current < 67108864 and previous < 67108864 and previous * 67108864 + current
-if short and short < (time and 99999999999999 or 9007199254740992) then
+if short and short < 9007199254740992 then
   short = fits and short or -1 - short
-  return time and time[1] .. ' ' .. time[2] .. ' ' .. short or short
+  if not time then
+    return short
+  elseif short < 100000000000000 and short > -100000000000000 then -- Lua writes 14 digits
+    return time[1] .. ' ' .. time[2] .. ' ' .. short
+  end
+  return {now, short}
 elseif blocked or time or again then
   return {(fits and 3 or 2) + (again and 4 or 0), now, blocked or 0, start, current, previous}
 end
@@ -672,7 +687,7 @@ return {fits and 1 or 0, start, current, previous}
 )lua"};
 
 inline constexpr script token_bucket{
-    "token_bucket", "4eb2024df7b271e66567e9def6d8bb2556ed98c0",
+    "token_bucket", "6724bd796447e183970ee0a8b9bd4fc90e0599d6",
     R"lua(-- Token bucket: `refill` tokens come each `window` microseconds, up to `limit`.
 --
 -- KEYS[1]  a string of three little-endian doubles: whole tokens, the fraction of the next one in 1/window, the time
@@ -728,7 +743,7 @@ end
 -- reply    the state after the call: see the algorithm's file. Where it is told by one number n below 2^53 ("short"), n
 --          when the call is allowed and -1 - n when it is not. A log may tell a refusal by two times ("full"), a text
 --          with a space between them. Where `now` is the server's time, either is a text that begins with TIME's two
---          numbers, and n has 14 digits at most.
+--          numbers; but {now, n} where n has more than 14 digits.
 --          Else {1 (allowed) or 0, the numbers of the state}; or, where the server's time, a block or that the call was
 --          counted before is to be told, {that and 2 more, and 4 more when it was counted before, now, when a block ends
 --          (0: none), the numbers of the state}. A table costs the server as much as a command or two, so there is none
@@ -840,9 +855,14 @@ end
 end
 
 local short = not blocked and not again and last <= now and tokens * window + fraction
-if short and short < (time and 99999999999999 or 9007199254740992) then
+if short and short < 9007199254740992 then
   short = fits and short or -1 - short
-  return time and time[1] .. ' ' .. time[2] .. ' ' .. short or short
+  if not time then
+    return short
+  elseif short < 100000000000000 and short > -100000000000000 then -- Lua writes 14 digits
+    return time[1] .. ' ' .. time[2] .. ' ' .. short
+  end
+  return {now, short}
 elseif blocked or time or again then
   return {(fits and 3 or 2) + (again and 4 or 0), now, blocked or 0, tokens, fraction, last}
 end
@@ -850,7 +870,7 @@ return {fits and 1 or 0, tokens, fraction, last}
 )lua"};
 
 inline constexpr script fixed_window{
-    "fixed_window", "57026f8739192dbfa3e62f2ae4d5efa1f93de895",
+    "fixed_window", "35ddc58e22c4c771908fdddd288c13bdb89b981a",
     R"lua(-- Fixed window: [k * window, (k + 1) * window), counted from the epoch.
 --
 -- KEYS[1]  a string: the window's start (seconds) * 250000 + the units taken in it, an integer of 15 digits, which Redis
@@ -884,7 +904,7 @@ end
 -- reply    the state after the call: see the algorithm's file. Where it is told by one number n below 2^53 ("short"), n
 --          when the call is allowed and -1 - n when it is not. A log may tell a refusal by two times ("full"), a text
 --          with a space between them. Where `now` is the server's time, either is a text that begins with TIME's two
---          numbers, and n has 14 digits at most.
+--          numbers; but {now, n} where n has more than 14 digits.
 --          Else {1 (allowed) or 0, the numbers of the state}; or, where the server's time, a block or that the call was
 --          counted before is to be told, {that and 2 more, and 4 more when it was counted before, now, when a block ends
 --          (0: none), the numbers of the state}. A table costs the server as much as a command or two, so there is none
@@ -982,9 +1002,14 @@ end
 end
 
 local short = not blocked and not again and start <= now and count
-if short and short < (time and 99999999999999 or 9007199254740992) then
+if short and short < 9007199254740992 then
   short = fits and short or -1 - short
-  return time and time[1] .. ' ' .. time[2] .. ' ' .. short or short
+  if not time then
+    return short
+  elseif short < 100000000000000 and short > -100000000000000 then -- Lua writes 14 digits
+    return time[1] .. ' ' .. time[2] .. ' ' .. short
+  end
+  return {now, short}
 elseif blocked or time or again then
   return {(fits and 3 or 2) + (again and 4 or 0), now, blocked or 0, start, count}
 end

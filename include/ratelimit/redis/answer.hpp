@@ -144,6 +144,10 @@ inline reading read_reply(const request& what, const redisReply& got) {
     return seen ? reading{.result = *seen} : malformed;
   }
   if (!holds_integers(got) || got.elements < 1) return malformed;
+  if (got.elements == 2 && !what.now) {
+    const std::optional<outcome> seen = read_short(what, integer_at(got, 1), integer_at(got, 0));
+    return seen ? reading{.result = *seen} : malformed;
+  }
   const std::int64_t flags = integer_at(got, 0);
   if (flags < 0 || flags > 7) return malformed;
   const std::size_t at = (flags & 2) != 0 ? 3 : 1;  // where the state begins
