@@ -66,6 +66,7 @@ class monitor {
   }
 
   // 1700000000.123456 [0 unix:/path] "SET" "key" "a\"b"
+  // Valkey 8.1 leaves out the backslash before a quote: what ends a word is one with another word or nothing behind it.
   static seen_command parse(std::string_view line) {
     const auto client = line.find('[');
     const auto rest = line.find("] ", client);
@@ -74,7 +75,7 @@ class monitor {
     std::string word;
     bool inside = false;
     for (std::size_t i = rest + 2; i < line.size(); ++i) {
-      if (line[i] == '"') {
+      if (line[i] == '"' && (!inside || i + 1 == line.size() || line.substr(i + 1).starts_with(" \""))) {
         if (inside) made.words.push_back(std::move(word));
         word.clear();
         inside = !inside;

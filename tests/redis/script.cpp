@@ -159,6 +159,7 @@ TEST_CASE("a group is one command, and its reply one outcome each") {
            {"*3\r\n:5\r\n:6\r\n*6\r\n:2\r\n:0\r\n:1\r\n:2\r\n:0\r\n:0\r\n", errc::protocol},       // no flag
            {"*3\r\n:5\r\n:6\r\n*6\r\n:1\r\n:0\r\n:1\r\n:2\r\n:0\r\n$1\r\n0\r\n", errc::protocol},  // a string
            {"*3\r\n:5\r\n:6\r\n-ERR inside\r\n", errc::protocol},
+           {"*3\r\n:-9223372036854775808\r\n:6\r\n:6\r\n", errc::protocol},
            {"-OOM command not allowed\r\n", errc::out_of_memory}}) {
     CAPTURE(text);
     CHECK(detail::read_group(both, *parsed(text), seen).error() == why);
@@ -274,33 +275,36 @@ TEST_CASE("what is not an answer of the scripts is a protocol error, never a ver
            "*-1\r\n",
            "*0\r\n",
            "*1\r\n:1\r\n",
-           "*2\r\n:0\r\n:9007199254740992\r\n",              // more than is exact
-           "*2\r\n:0\r\n:-9007199254740993\r\n",             //
-           "$20\r\n0 0 9007199254740992\r\n",                // more than is exact
-           "$21\r\n0 0 -9007199254740993\r\n",               //
-           "$24\r\n0 0 99999999999999999999\r\n",            //
-           "$14\r\n9007199255 0 5\r\n",                      // a time that is not
-           "$11\r\n7 1000000 5\r\n",                         //
-           "$6\r\n7 -1 5\r\n",                               //
-           "$6\r\n-7 1 5\r\n",                               //
-           "$0\r\n\r\n",                                     // no numbers
-           "$3\r\n7 1\r\n",                                  //
-           "$6\r\n7 1 5 \r\n",                               //
-           "$6\r\n7  1 5\r\n",                               //
-           "$6\r\n 7 1 5\r\n",                               //
-           "$5\r\n7,1 5\r\n",                                //
-           "$6\r\n7 1 5\n\r\n",                              //
-           "$6\r\n7 1 +5\r\n",                               //
-           "$7\r\n7 1 0x5\r\n",                              //
-           "$7\r\n7 1 5 6\r\n",                              // the times of a log's entries
-           "$9\r\n7 1 5 6 7\r\n",                            //
-           "*4\r\n:3\r\n:0\r\n:0\r\n:0\r\n",                 // short
-           "*6\r\n:3\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n",     // long
-           "*3\r\n:1\r\n:0\r\n:0\r\n",                       // without the server's time
-           "*5\r\n:3\r\n:0\r\n:0\r\n:0\r\n$1\r\n0\r\n",      // a string
-           "*5\r\n:3\r\n:0\r\n:0\r\n:0\r\n$-1\r\n",          // a nil
-           "*5\r\n:3\r\n:0\r\n:0\r\n:0\r\n*1\r\n:0\r\n",     // an array
-           "*5\r\n$1\r\n1\r\n:0\r\n:0\r\n:0\r\n:0\r\n",      //
+           "*2\r\n:0\r\n:9007199254740992\r\n",           // more than is exact
+           "*2\r\n:0\r\n:-9007199254740993\r\n",          //
+           "$20\r\n0 0 9007199254740992\r\n",             // more than is exact
+           "$21\r\n0 0 -9007199254740993\r\n",            //
+           "$24\r\n0 0 99999999999999999999\r\n",         //
+           "$14\r\n9007199255 0 5\r\n",                   // a time that is not
+           "$11\r\n7 1000000 5\r\n",                      //
+           "$6\r\n7 -1 5\r\n",                            //
+           "$6\r\n-7 1 5\r\n",                            //
+           "$0\r\n\r\n",                                  // no numbers
+           "$3\r\n7 1\r\n",                               //
+           "$6\r\n7 1 5 \r\n",                            //
+           "$6\r\n7  1 5\r\n",                            //
+           "$6\r\n 7 1 5\r\n",                            //
+           "$5\r\n7,1 5\r\n",                             //
+           "$6\r\n7 1 5\n\r\n",                           //
+           "$6\r\n7 1 +5\r\n",                            //
+           "$7\r\n7 1 0x5\r\n",                           //
+           "$7\r\n7 1 5 6\r\n",                           // the times of a log's entries
+           "$9\r\n7 1 5 6 7\r\n",                         //
+           "*4\r\n:3\r\n:0\r\n:0\r\n:0\r\n",              // short
+           "*6\r\n:3\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n",  // long
+           "*3\r\n:1\r\n:0\r\n:0\r\n",                    // without the server's time
+           "*5\r\n:3\r\n:0\r\n:0\r\n:0\r\n$1\r\n0\r\n",   // a string
+           "*5\r\n:3\r\n:0\r\n:0\r\n:0\r\n$-1\r\n",       // a nil
+           "*5\r\n:3\r\n:0\r\n:0\r\n:0\r\n*1\r\n:0\r\n",  // an array
+           "*5\r\n$1\r\n1\r\n:0\r\n:0\r\n:0\r\n:0\r\n",   //
+           "*2\r\n:-9223372036854775808\r\n:5\r\n",       // times of no clock
+           "*5\r\n:2\r\n:9223372036854775807\r\n:0\r\n:0\r\n:5\r\n",
+           "*5\r\n:2\r\n:7\r\n:0\r\n:-9223372036854775808\r\n:5\r\n",
            "*5\r\n:8\r\n:0\r\n:0\r\n:0\r\n:0\r\n",           // neither yes nor no
            "*5\r\n:-1\r\n:0\r\n:0\r\n:0\r\n:0\r\n",          //
            "*5\r\n:3\r\n:0\r\n:0\r\n:0\r\n-ERR inside\r\n",  //

@@ -143,7 +143,7 @@ inline reading read_reply(const request& what, const redisReply& got) {
     const std::optional<outcome> seen = read_brief(what, got, what.now);
     return seen ? reading{.result = *seen} : malformed;
   }
-  if (!holds_integers(got) || got.elements < 1) return malformed;
+  if (!holds_numbers(got) || got.elements < 1) return malformed;
   if (got.elements == 2 && !what.now) {
     const std::optional<outcome> seen = read_short(what, integer_at(got, 1), integer_at(got, 0));
     return seen ? reading{.result = *seen} : malformed;
@@ -178,7 +178,7 @@ inline std::error_code read_part(const request& what, const redisReply& got, std
     out = *seen;
     return {};
   }
-  if (!holds_integers(got) || got.elements != 6) return errc::protocol;
+  if (!holds_numbers(got) || got.elements != 6) return errc::protocol;
   const std::int64_t flags = integer_at(got, 0);
   if ((flags & ~std::int64_t{5}) != 0) return errc::protocol;
   out = {.allowed = (flags & 1) != 0, .repeated = (flags & 4) != 0, .now = now, .blocked = integer_at(got, 1)};
@@ -197,8 +197,7 @@ inline group_reading read_group(std::span<const request> what, const redisReply&
   if (is_error(got)) {
     const std::string_view text = text_of(got);
     made = {.failure = errc_of(text), .ask = again_after(text)};
-  } else if (got.type != REDIS_REPLY_ARRAY || got.elements != 1 + what.size() ||
-             got.element[0]->type != REDIS_REPLY_INTEGER) {
+  } else if (got.type != REDIS_REPLY_ARRAY || got.elements != 1 + what.size() || !is_number(*got.element[0])) {
     made.failure = errc::protocol;
   }
   for (std::size_t i = 0; i < what.size() && !made.failure; ++i)

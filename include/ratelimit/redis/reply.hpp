@@ -49,11 +49,16 @@ inline bool is_error(const redisReply& from) noexcept {
   return from.type == REDIS_REPLY_ERROR;
 }
 
-// An array of integers alone.
-inline bool holds_integers(const redisReply& from) noexcept {
+// An integer that a script of ours may reply with: a count or a time, and so far from the ends of the type that sums of
+// a few do not leave it.
+inline bool is_number(const redisReply& from) noexcept {
+  constexpr std::int64_t most = std::int64_t{1} << 54;
+  return from.type == REDIS_REPLY_INTEGER && from.integer <= most && from.integer >= -most;
+}
+// An array of these alone.
+inline bool holds_numbers(const redisReply& from) noexcept {
   return from.type == REDIS_REPLY_ARRAY &&
-         std::all_of(from.element, from.element + from.elements,
-                     [](const redisReply* one) { return one->type == REDIS_REPLY_INTEGER; });
+         std::all_of(from.element, from.element + from.elements, [](const redisReply* one) { return is_number(*one); });
 }
 inline std::int64_t integer_at(const redisReply& from, std::size_t index) noexcept {
   return from.element[index]->integer;
