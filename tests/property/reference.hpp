@@ -223,8 +223,18 @@ class token_bucket {
   wide lifetime(const numbers& n, count now) const { return seen_ ? time_to_full(n, now) : 0; }
 
  private:
-  static count parts(const numbers& n) { return n.window / std::gcd(n.refill, n.window); }
-  static count gain(const numbers& n) { return n.refill / std::gcd(n.refill, n.window); }
+  // The last one is kept: it is asked for a thousand times in a row, and takes longer than all the rest.
+  static count divisor(const numbers& n) {
+    static thread_local count refill = 1, window = 1, common = 1;
+    if (refill != n.refill || window != n.window) {
+      refill = n.refill;
+      window = n.window;
+      common = std::gcd(refill, window);
+    }
+    return common;
+  }
+  static count parts(const numbers& n) { return n.window / divisor(n); }
+  static count gain(const numbers& n) { return n.refill / divisor(n); }
   static wide full(const numbers& n) { return wide{n.limit} * parts(n); }
 
   wide time_to_full(const numbers& n, count now) const { return (full(n) - level(n, now) + gain(n) - 1) / gain(n); }

@@ -102,7 +102,7 @@ void call_often(const std::string& url, int number, tally& sum) {
 
 }  // namespace
 
-TEST_CASE("16 threads in each of 4 processes: never more than any limit allows", "[joint]") {
+TEST_CASE("16 threads in each of 4 processes: never more than any limit allows", "[race]") {
   on_redis b;
   const shared_tally sum;
   std::vector<pid_t> children;

@@ -12,7 +12,7 @@
 #include <system_error>
 #include <vector>
 
-namespace property {
+namespace race {
 
 class processes {
  public:
@@ -67,4 +67,4 @@ class processes {
   std::vector<pid_t> children_;
 };
 
-}  // namespace property
+}  // namespace race

@@ -18,10 +18,10 @@
 
 #include <ratelimit/ratelimit.hpp>
 
-#include "algorithms.hpp"
 #include "catch.hpp"
-#include "processes.hpp"
-#include "reference.hpp"
+#include "property/algorithms.hpp"
+#include "property/reference.hpp"
+#include "race/processes.hpp"
 #include "support/server.hpp"
 
 using namespace property;
@@ -95,7 +95,7 @@ template <class Pair>
 std::vector<record> hammered_decisions(const reference::numbers& n) {
   support::server server;
   const auto path = [&](int child) { return server.directory() + "/told-" + std::to_string(child); };
-  processes children;
+  race::processes children;
   for (int child = 0; child < process_count; ++child)
     children.start([&] { hammer_from_threads<Pair>(server.url(), n, path(child), child); });
   REQUIRE(children.wait() == 0);
@@ -154,7 +154,7 @@ constexpr reference::numbers numbers{.limit = 50, .window = 200'000, .refill = 4
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("hammered, no trailing window of a sliding log holds more than the limit", "[property]", log_pair,
+TEMPLATE_TEST_CASE("hammered, no trailing window of a sliding log holds more than the limit", "[race]", log_pair,
                    compact_pair) {
   const std::vector<record> all = hammered_decisions<TestType>(numbers);
   require_pressure(all);
@@ -170,14 +170,14 @@ TEMPLATE_TEST_CASE("hammered, no trailing window of a sliding log holds more tha
   require_reference<TestType>(all, numbers);
 }
 
-TEST_CASE("hammered, a sliding counter keeps to its estimate and to the limit in each window", "[property]") {
+TEST_CASE("hammered, a sliding counter keeps to its estimate and to the limit in each window", "[race]") {
   const std::vector<record> all = hammered_decisions<counter_pair>(numbers);
   require_pressure(all);
   REQUIRE(most_in_a_window(admitted(all), numbers.window) <= numbers.limit);
   require_reference<counter_pair>(all, numbers);
 }
 
-TEST_CASE("hammered, a token bucket gives no more than its capacity and what has come since", "[property]") {
+TEST_CASE("hammered, a token bucket gives no more than its capacity and what has come since", "[race]") {
   const std::vector<record> all = hammered_decisions<bucket_pair>(numbers);
   require_pressure(all);
   // In parts of 1/window token: taken so far less what has come, and the least that was before each call. In any
@@ -197,7 +197,7 @@ TEST_CASE("hammered, a token bucket gives no more than its capacity and what has
   require_reference<bucket_pair>(all, numbers);
 }
 
-TEST_CASE("hammered, a fixed window holds no more than the limit", "[property]") {
+TEST_CASE("hammered, a fixed window holds no more than the limit", "[race]") {
   const std::vector<record> all = hammered_decisions<fixed_pair>(numbers);
   require_pressure(all);
   REQUIRE(most_in_a_window(admitted(all), numbers.window) <= numbers.limit);
