@@ -16,6 +16,7 @@
 #include <ratelimit/error.hpp>
 #include <ratelimit/failure.hpp>
 #include <ratelimit/redis/connection.hpp>
+#include <ratelimit/redis/giving_way.hpp>
 #include <ratelimit/redis/options.hpp>
 #include <ratelimit/redis/sleeper.hpp>
 
@@ -80,7 +81,8 @@ class exchange_queue {
 // whose replies come next to drive on. So a lone caller sends and reads by itself, and many share each system call.
 //
 // While the driver waits for replies, a caller sends what is queued once that is as much as is under way: a server that
-// keeps up soon has the next command, and one that does not gets ever more of them in one piece.
+// keeps up soon has the next command, and one that does not gets ever more of them in one piece. Of many callers each
+// lets the others run before it sleeps.
 //
 // A caller whose deadline passes leaves. What it had queued is not sent; what was sent is answered some day, and that
 // answer is read and dropped. When nobody is left who waits for an answer that is due, the connection is closed, so
@@ -101,7 +103,9 @@ class link {
     if (driven_) {
       // What fails shows to the driver, which reads.
       if (may_send(to) && !take_queue()) static_cast<void>(send(at_once()));
+      const bool is_crowd = sent_.size() + queue_.size() >= crowd;
       lock.unlock();
+      if (is_crowd) courtesy_.give_way();
       if (own.bell.wait(belfry_, own.until) == news::done) return;
       lock.lock();
       if (own.bell.heard() == news::done) return;
@@ -120,6 +124,7 @@ class link {
 
  private:
   static constexpr std::size_t kept_memory = std::size_t{64} * 1024;
+  static constexpr std::size_t crowd = 12;  // callers
 
   // Past: what can be sent without waiting is.
   static deadline at_once() noexcept { return deadline{deadline::clock::time_point{}}; }
@@ -363,6 +368,7 @@ class link {
   }
 
   belfry belfry_{};  // its bits are given out under the mutex
+  giving_way courtesy_{};
   std::mutex mutex_{};
   bool driven_ = false;       // somebody drives, or has been told to
   driver* driver_ = nullptr;  // while somebody does
