@@ -48,6 +48,7 @@ elseif op ~= 'peek' and (op ~= 'take' or redis.call('PTTL', key) == -1) then
     end
   else
     blocked = math.max(now + cost, blocked or now)
+    blocked = blocked == 0 and 1 or blocked -- 0: none
     block()
   end
 end

@@ -15,6 +15,7 @@
 #include <unordered_map>
 
 #include <ratelimit/decision.hpp>
+#include <ratelimit/detail/fork_safe_mutex.hpp>
 
 namespace ratelimit {
 
@@ -104,7 +105,7 @@ class deny_cache {
     ends_.erase(which);
   }
 
-  mutable std::mutex mutex_;
+  mutable detail::fork_safe_mutex mutex_;
   std::size_t room_;
   std::atomic<std::uint64_t> forgotten_{0};
   std::unordered_map<std::string, refusal, hash, std::equal_to<>> refusals_;

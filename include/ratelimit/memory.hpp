@@ -22,6 +22,7 @@
 #include <ratelimit/algorithm/sliding_log.hpp>
 #include <ratelimit/algorithm/token_bucket.hpp>
 #include <ratelimit/clock.hpp>
+#include <ratelimit/detail/fork_safe_mutex.hpp>
 #include <ratelimit/detail/refuse.hpp>
 #include <ratelimit/error.hpp>
 #include <ratelimit/failure.hpp>
@@ -134,7 +135,7 @@ class memory {
 
   // A part of the keys under a lock of its own; the entry used last stands first.
   struct shard {
-    mutable std::mutex mutex;
+    mutable detail::fork_safe_mutex mutex;
     std::size_t room = 0;
     entries_list entries;
     entries_list::iterator hand = entries.end();  // what stands before it is looked at next
@@ -214,7 +215,10 @@ class memory {
       const bool open = !is_ahead(blocked, now);
       auto [seen, wrote] = Algorithm::step(what, op, held, now, open);
       if (op == operation::take && wrote) blocked = 0;  // it is over
-      if (op == operation::block) blocked = std::max(now + what.cost, open ? now : blocked);
+      if (op == operation::block) {
+        blocked = std::max(now + what.cost, open ? now : blocked);
+        if (blocked == 0) blocked = 1;
+      }
       seen.blocked = blocked;
 
       if (wrote) {
@@ -248,15 +252,15 @@ class memory {
 
   shard& shard_of(std::string_view key) { return shards_[std::hash<std::string_view>{}(key) % shards_.size()]; }
 
-  // Looks at all, then takes all or none; the shards are locked in one order, whatever that of the keys. The id of the
-  // call is remembered beside the first key.
+  // Looks at all, then takes all or none; the shards are locked in the order they were made in, whatever that of the
+  // keys. The id of the call is remembered beside the first key.
   void run_group(std::span<const request> what, std::span<outcome> out) {
     std::vector<shard*> shards;
     for (const request& r : what) shards.push_back(&shard_of(r.key));
     std::vector<shard*> order = shards;
     std::sort(order.begin(), order.end());
     order.erase(std::unique(order.begin(), order.end()), order.end());
-    std::vector<std::unique_lock<std::mutex>> locks;
+    std::vector<std::unique_lock<detail::fork_safe_mutex>> locks;
     locks.reserve(order.size());
     for (shard* s : order) locks.emplace_back(s->mutex);
 

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include <ratelimit/decision.hpp>
+#include <ratelimit/detail/fork_safe_mutex.hpp>
 #include <ratelimit/metrics/exposition.hpp>
 #include <ratelimit/metrics/series.hpp>
 #include <ratelimit/observer.hpp>
@@ -95,7 +96,7 @@ class metrics {
     }
 
     detail::series_table limits;
-    mutable std::mutex mutex{};
+    mutable detail::fork_safe_mutex mutex{};
     std::map<std::string, breaker> breakers{};
   };
 

@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <ratelimit/fixed_window.hpp>
+#include <ratelimit/metrics.hpp>
 #include <ratelimit/redis.hpp>
 #include <stdexcept>
 #include <string>
@@ -257,6 +258,44 @@ TEST_CASE("a fork in the middle of other threads' checks") {
   for (int i = 0; i < 50; ++i) {
     CHECK(status_of(child(false, [&] { return series_is_own(limiter, "child " + std::to_string(i), 20); })) == 0);
   }
+  done = true;
+  for (auto& thread : busy) thread.join();
+  CHECK(wrong == 0);
+}
+
+// Nor does it wait for what other threads of its parent had locked: the cache of refusals, the counts that stand in for
+// Redis, the figures for metrics.
+TEST_CASE("a fork in the middle of other threads' refusals, local counts and metrics") {
+  server redis;
+  const ratelimit::metrics figures;
+  ratelimit::redis store{options(redis, 2)};
+  ratelimit::redis nowhere{ratelimit::redis_options{.unix_path = "/nonexistent/redis.sock"}};
+  const ratelimit::fixed_window refusing{store,
+                                         {.name = "refusing",
+                                          .limit = 1,
+                                          .window = 24h,
+                                          .on_failure = fail::closed,
+                                          .deadline = 60s,
+                                          .deny_cache = 10,
+                                          .observer = figures}};
+  const ratelimit::fixed_window local{
+      nowhere,
+      {.name = "local", .limit = 1'000'000'000, .window = 24h, .on_failure = fail::local, .observer = figures}};
+  CHECK(refusing.check("everybody").used == 1);
+  const auto as_always = [&] {
+    const auto d = refusing.check("everybody");
+    return !d.allowed && d.used == 1 && local.check("everybody").from == source::local;
+  };
+  CHECK(as_always());
+  std::atomic<bool> done{false};
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> busy;
+  for (int i = 0; i < 3; ++i)
+    busy.emplace_back([&] {
+      while (!done) wrong += !as_always() || figures.text().empty();
+    });
+  for (int i = 0; i < 50; ++i)
+    CHECK(status_of(child(false, [&] { return as_always() && !figures.text().empty(); })) == 0);
   done = true;
   for (auto& thread : busy) thread.join();
   CHECK(wrong == 0);

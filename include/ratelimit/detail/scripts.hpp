@@ -14,7 +14,7 @@ struct script {
 namespace scripts {
 
 inline constexpr script sliding_log{
-    "sliding_log", "778cb3f61dd5f4ae9ca3dc1c3a1785a5d8407b8d",
+    "sliding_log", "e401b900b6db30f83cd24c3cf3a0299511121946",
     R"lua(-- Sliding log: every admitted call is remembered for one window, (now - window, now].
 --
 -- KEYS[1]  a sorted set, one member per admitted call; score: its time (microseconds); member: five big-endian doubles:
@@ -210,6 +210,7 @@ end
     end
   else
     blocked = math.max(now + cost, blocked or now)
+    blocked = blocked == 0 and 1 or blocked -- 0: none
     block()
   end
 end
@@ -230,7 +231,7 @@ return {fits and 1 or 0, used, grows, newest, passes}
 )lua"};
 
 inline constexpr script compact_log{
-    "compact_log", "4d1829a376f14d8e2de7bd06e93113383c0de695",
+    "compact_log", "41701b0823648c06aecfda7101d110906a0adf5e",
     R"lua(-- Compact log: the decisions of the sliding log, from a list of about 10 bytes an entry.
 --
 -- KEYS[1]  a list, oldest first, one element per admitted call: its time (microseconds), an integer; from the first call
@@ -478,6 +479,7 @@ end
     end
   else
     blocked = math.max(now + cost, blocked or now)
+    blocked = blocked == 0 and 1 or blocked -- 0: none
     block()
   end
 end
@@ -502,7 +504,7 @@ return {fits and 1 or 0, used, grows, newest, passes}
 )lua"};
 
 inline constexpr script sliding_counter{
-    "sliding_counter", "87c2aa52842600c20eddd326447f54907a068db7",
+    "sliding_counter", "dd820e5f0a6a30f11016c3dac2d923d076a5e3ca",
     R"lua(-- Sliding counter: two windows aligned to the epoch,
 -- used = current + floor(previous * (window - elapsed) / window).
 --
@@ -667,6 +669,7 @@ end
     end
   else
     blocked = math.max(now + cost, blocked or now)
+    blocked = blocked == 0 and 1 or blocked -- 0: none
     block()
   end
 end
@@ -687,7 +690,7 @@ return {fits and 1 or 0, start, current, previous}
 )lua"};
 
 inline constexpr script token_bucket{
-    "token_bucket", "6724bd796447e183970ee0a8b9bd4fc90e0599d6",
+    "token_bucket", "8615c73595fd33c94d9d3d3443ddad9b977919fe",
     R"lua(-- Token bucket: `refill` tokens come each `window` microseconds, up to `limit`.
 --
 -- KEYS[1]  a string of three little-endian doubles: whole tokens, the fraction of the next one in 1/window, the time
@@ -850,6 +853,7 @@ end
     end
   else
     blocked = math.max(now + cost, blocked or now)
+    blocked = blocked == 0 and 1 or blocked -- 0: none
     block()
   end
 end
@@ -870,7 +874,7 @@ return {fits and 1 or 0, tokens, fraction, last}
 )lua"};
 
 inline constexpr script fixed_window{
-    "fixed_window", "35ddc58e22c4c771908fdddd288c13bdb89b981a",
+    "fixed_window", "bc1f0e0fe6a1f8e78c00c80dde2a90b9257a31d2",
     R"lua(-- Fixed window: [k * window, (k + 1) * window), counted from the epoch.
 --
 -- KEYS[1]  a string: the window's start (seconds) * 250000 + the units taken in it, an integer of 15 digits, which Redis
@@ -997,6 +1001,7 @@ end
     end
   else
     blocked = math.max(now + cost, blocked or now)
+    blocked = blocked == 0 and 1 or blocked -- 0: none
     block()
   end
 end

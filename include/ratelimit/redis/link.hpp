@@ -183,11 +183,14 @@ class link {
     }
     const auto waiting =
         std::find_if(sent_.begin(), sent_.end(), [](const sent_call& s) { return s.caller != nullptr; });
-    exchange* const next = waiting != sent_.end() ? waiting->caller : queue_.front();
+    exchange* next = waiting != sent_.end() ? waiting->caller : nullptr;
+    if (next == nullptr) {
+      if (!sent_.empty()) break_off(errc::timeout);
+      next = queue_.front();
+    }
     if (next != nullptr) {
       self.finished.add(next->bell.tell(news::drive));
     } else {
-      if (!sent_.empty()) break_off(errc::timeout);
       driven_ = false;
     }
     driver_ = nullptr;
@@ -264,7 +267,12 @@ class link {
   std::error_code send(const deadline& until) {
     if (unsent_.empty()) return {};
     std::string_view rest = unsent_;
-    const std::error_code failed = connection_.send(rest, until);
+    std::error_code failed;
+    try {
+      failed = connection_.send(rest, until);
+    } catch (const std::bad_alloc&) {
+      failed = errc::closed;
+    }
     unsent_.erase(0, unsent_.size() - rest.size());
     // A large pipeline's memory is not kept.
     if (unsent_.empty() && unsent_.capacity() > kept_memory) unsent_.shrink_to_fit();
@@ -299,9 +307,13 @@ class link {
         broken = errc::protocol;  // nobody has asked for it
       } else {
         read(*to, **got);
-        if (--to->replies > 0) continue;
+        --to->replies;
         broken = to->out_of_step;
-        if (to->caller != nullptr) finish(*to->caller, {}, exchange::end::answered);
+        if (to->replies > 0 && !broken) continue;
+        const bool all_read = to->replies == 0;
+        if (to->caller != nullptr)
+          finish(*to->caller, all_read ? std::error_code{} : broken,
+                 all_read ? exchange::end::answered : exchange::end::broken);
         ++to;
       }
     }
