@@ -74,6 +74,30 @@ TEMPLATE_TEST_CASE("a block refuses until it ends, to the microsecond", "[joint]
   follow(window_of(b, "login", 3, 24h), window_of(c, "login", 3, 24h));
 }
 
+// A state tells by 0 that there is no block.
+TEMPLATE_TEST_CASE("a block that would end at the time 0 ends a microsecond later", "[joint]", on_memory, on_redis) {
+  TestType b;
+  const auto follow = [&](const auto& limit) {
+    b.clock.set(time_point{-10min});
+    CHECK_FALSE(limit.block("client", "eu", 10min));
+    const decision d = limit.check("client", "eu");
+    CHECK_FALSE(d.allowed);
+    CHECK(d.from == TestType::origin);
+    CHECK(d.used == 0);
+    CHECK(d.remaining == 0);
+    CHECK((d.retry_after == 10min + 1us));
+    CHECK((d.reset_after == 10min + 1us));
+    b.clock.set(time_point{});
+    CHECK((limit.check("client", "eu").retry_after == 1us));
+    b.clock.set(time_point{1us});
+    CHECK(limit.check("client", "eu").used == 1);
+  };
+  follow(log_of(b, "login", 3, 24h));
+  follow(counter_of(b, "login", 3, 24h));
+  follow(bucket_of(b, "login", 3, 240h));
+  follow(window_of(b, "login", 3, 24h));
+}
+
 TEMPLATE_TEST_CASE("with a full quota the longer wait is told", "[joint]", on_memory, on_redis) {
   TestType b;
   b.clock.set(midnight);

@@ -1,11 +1,16 @@
 // Several threads on one connection: what each of them hears when answers are slow, late, malformed, or do not come.
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <future>
+#include <memory>
 #include <mutex>
+#include <new>
 #include <ratelimit/fixed_window.hpp>
 #include <ratelimit/redis.hpp>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -83,7 +88,57 @@ void check_failed(const ratelimit::decision& d, errc why) {
   CHECK_FALSE(d.counted());
 }
 
+// Encryption that changes nothing, and runs out of memory when it is told to.
+struct forgetful final : ratelimit::detail::tls_session {
+  explicit forgetful(std::atomic<bool>& no_memory) : no_memory_{no_memory} {}
+
+  step shake_hands(std::string&) override { return step::done; }
+  bool put(std::string_view come) override {
+    come_.append(come);
+    return true;
+  }
+  bool encrypt(std::string_view plain, std::string& out) override {
+    if (no_memory_.exchange(false)) throw std::bad_alloc{};
+    out.append(plain);
+    return true;
+  }
+  std::error_code decrypt(char* into, std::size_t room, std::size_t& got) override {
+    got = come_.copy(into, room);
+    come_.erase(0, got);
+    return {};
+  }
+  bool has_leftover() const noexcept override { return !come_.empty(); }
+
+ private:
+  std::atomic<bool>& no_memory_;
+  std::string come_{};
+};
+
+struct forgetful_engine final : ratelimit::detail::tls_engine {
+  mutable std::atomic<bool> no_memory{false};
+  std::unique_ptr<ratelimit::detail::tls_session> begin(const std::string&) const override {
+    return std::make_unique<forgetful>(no_memory);
+  }
+};
+
 }  // namespace
+
+TEST_CASE("memory that runs out while a call is sent costs that connection, and no call after it") {
+  support::server redis{{.tcp = true}};
+  const auto engine = std::make_shared<forgetful_engine>();
+  ratelimit::redis store{{.host = "127.0.0.1", .port = redis.port(), .connections = 1, .tls = engine}};
+  const ratelimit::fixed_window limiter{
+      store, {.name = "t", .limit = 10, .window = 24h, .on_failure = fail::closed, .deadline = 60s}};
+  CHECK(limiter.check("a").used == 1);
+  engine->no_memory = true;
+  // Nothing of it was sent: it is put to the next connection.
+  const auto d = limiter.check("a");
+  CHECK(d.from == source::redis);
+  CHECK(d.error == std::error_code{});
+  CHECK(d.used == 2);
+  CHECK_FALSE(engine->no_memory);
+  CHECK(limiter.check("a").used == 3);
+}
 
 TEST_CASE("calls that wait together go out together, and each has its own answer") {
   gated_server s;
@@ -156,6 +211,19 @@ TEST_CASE("a connection that breaks: what was sent on it has failed, and what wa
   for (int i = 5; i <= 7; ++i) check_answered(queued[static_cast<std::size_t>(i - 5)].get(), i);
   CHECK(s.server.connections() == 2);
   CHECK(s.server.heard().size() == 4);  // what came after the first was not read
+}
+
+TEST_CASE("who waited behind answers that are nobody's any more is sent on the next connection") {
+  gated_server s;
+  auto first = s.start_held(1, 600ms);
+  auto second = s.start(2, 500ms);
+  std::this_thread::sleep_for(100ms);
+  auto queued = s.start(3);  // behind two that are under way
+  check_failed(first.get(), errc::timeout);
+  check_failed(second.get(), errc::timeout);
+  s.open = true;
+  check_answered(queued.get(), 3);
+  CHECK(s.server.connections() == 2);
 }
 
 TEST_CASE("an answer that is none: whoever was to be answered after it has failed too") {

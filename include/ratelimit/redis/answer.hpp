@@ -97,31 +97,29 @@ inline std::optional<outcome> read_full(const request& what, std::int64_t oldest
   return outcome{.now = now, .view = {used, oldest, newest, oldest}};
 }
 
-inline bool is_brief(const redisReply& from) noexcept {
-  return from.type == REDIS_REPLY_INTEGER || from.type == REDIS_REPLY_STRING;
+// Puts the whole numbers of a text, with one space between them, into `into`. How many there are; 0 when the text is
+// anything else.
+inline std::size_t split_numbers(std::string_view text, std::span<std::int64_t> into) {
+  const char* const end = text.data() + text.size();
+  const char* at = text.data();
+  for (std::size_t i = 0; i < into.size(); ++i) {
+    const auto [after, failed] = std::from_chars(at, end, into[i]);
+    if (failed != std::errc{} || into[i] > max_exact || into[i] < -max_exact) return 0;
+    if (after == end) return i + 1;
+    if (*after != ' ') return 0;
+    at = after + 1;
+  }
+  return 0;
 }
 
-// What a script told by a number, or by a text of numbers with a space between them; a text begins with the server's
-// time where the request has none.
-inline std::optional<outcome> read_brief(const request& what, const redisReply& got, std::optional<std::int64_t> now) {
-  if (got.type == REDIS_REPLY_INTEGER) return now ? read_short(what, got.integer, *now) : std::nullopt;
+// What a script told by a text, which begins with the server's time where the request has none.
+inline std::optional<outcome> read_text(const request& what, std::string_view text, std::optional<std::int64_t> now) {
   std::array<std::int64_t, 4> all{};
-  std::size_t count = 0;
-  const std::string_view text = text_of(got);
-  const char* const end = text.data() + text.size();
-  for (const char* at = text.data();; ++at) {
-    if (count == all.size()) return {};
-    const auto [after, failed] = std::from_chars(at, end, all[count]);
-    if (failed != std::errc{} || all[count] > max_exact || all[count] < -max_exact) return {};
-    ++count;
-    at = after;
-    if (at == end) break;
-    if (*at != ' ') return {};
-  }
-  std::span numbers = std::span{all}.first(count);
+  std::span<const std::int64_t> numbers = std::span{all}.first(split_numbers(text, all));
   if (!now) {
     constexpr std::int64_t second = 1'000'000;
-    if (count < 3 || numbers[0] < 0 || numbers[0] > max_exact / second || numbers[1] < 0 || numbers[1] >= second)
+    if (numbers.size() < 3 || numbers[0] < 0 || numbers[0] > max_exact / second || numbers[1] < 0 ||
+        numbers[1] >= second)
       return {};
     now = numbers[0] * second + numbers[1];
     numbers = numbers.subspan(2);
@@ -139,15 +137,13 @@ inline reading read_reply(const request& what, const redisReply& got) {
   if (what.op == operation::reset)
     return got.type == REDIS_REPLY_INTEGER ? reading{.result = {.allowed = true}} : malformed;
 
-  if (is_brief(got)) {
-    const std::optional<outcome> seen = read_brief(what, got, what.now);
+  const auto told = [&malformed](const std::optional<outcome>& seen) {
     return seen ? reading{.result = *seen} : malformed;
-  }
+  };
+  if (got.type == REDIS_REPLY_INTEGER && what.now) return told(read_short(what, got.integer, *what.now));
+  if (got.type == REDIS_REPLY_STRING) return told(read_text(what, text_of(got), what.now));
   if (!holds_numbers(got) || got.elements < 1) return malformed;
-  if (got.elements == 2 && !what.now) {
-    const std::optional<outcome> seen = read_short(what, integer_at(got, 1), integer_at(got, 0));
-    return seen ? reading{.result = *seen} : malformed;
-  }
+  if (got.elements == 2 && !what.now) return told(read_short(what, integer_at(got, 1), integer_at(got, 0)));
   const std::int64_t flags = integer_at(got, 0);
   if (flags < 0 || flags > 7) return malformed;
   const std::size_t at = (flags & 2) != 0 ? 3 : 1;  // where the state begins
@@ -172,8 +168,10 @@ struct group_reading {
 
 // What lua/all_of.lua tells of one limit.
 inline std::error_code read_part(const request& what, const redisReply& got, std::int64_t now, outcome& out) {
-  if (is_brief(got)) {
-    const std::optional<outcome> seen = read_brief(what, got, now);
+  if (got.type != REDIS_REPLY_ARRAY) {
+    const std::optional<outcome> seen = got.type == REDIS_REPLY_INTEGER  ? read_short(what, got.integer, now)
+                                        : got.type == REDIS_REPLY_STRING ? read_text(what, text_of(got), now)
+                                                                         : std::nullopt;
     if (!seen) return errc::protocol;
     out = *seen;
     return {};

@@ -1,8 +1,6 @@
 // What one server tells of others, for many threads: learned when first needed, and again when it turns out wrong.
 #pragma once
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -11,20 +9,12 @@
 #include <system_error>
 #include <utility>
 
+#include <ratelimit/detail/fork_safe_mutex.hpp>
 #include <ratelimit/error.hpp>
 #include <ratelimit/failure.hpp>
 #include <ratelimit/redis/fork.hpp>
 
 namespace ratelimit::detail {
-
-// Held for the few instructions in which knowledge is exchanged, never while anything is sent or awaited. One for all
-// stores, so that a fork can wait for it: a child then finds no knowledge half exchanged, nor the mutex locked.
-inline std::mutex& exchange_mutex() {
-  static std::mutex one;
-  [[maybe_unused]] static const int registered = ::pthread_atfork(
-      [] { exchange_mutex().lock(); }, [] { exchange_mutex().unlock(); }, [] { exchange_mutex().unlock(); });
-  return one;
-}
 
 // One thread at a time learns; the others use what was known, or wait for it within their deadlines where nothing is.
 // Between two attempts lies a pause, so that an outage makes no storm of questions.
@@ -39,24 +29,21 @@ class learned {
 
   static constexpr std::chrono::milliseconds pause{100};
 
-  learned() {
-    watch_forks();
-    exchange_mutex();
-  }
+  learned() { watch_forks(); }
 
   // What is known, learned first where nothing is, or where it is in doubt. `learn(known, until)` gives the news.
   template <class Learn>
   news current(const deadline& until, Learn learn) {
     pointer known;
     {
-      const std::lock_guard lock{exchange_mutex()};
+      const std::lock_guard lock{mutex_};
       known = known_;
       if (known && (!doubted_ || is_being_learned() || !is_due())) return {.known = known};
     }
     if (!known) return anew(known, until, learn);
     // Half of the time is kept for what the caller came for.
     anew(known, deadline{until.left() / 2}, learn);
-    const std::lock_guard lock{exchange_mutex()};
+    const std::lock_guard lock{mutex_};
     return {.known = known_};
   }
 
@@ -65,7 +52,7 @@ class learned {
   news anew(const pointer& wrong, const deadline& until, Learn learn) {
     std::shared_ptr<flight> joined;
     {
-      const std::lock_guard lock{exchange_mutex()};
+      const std::lock_guard lock{mutex_};
       if (known_ != wrong) return {.known = known_};
       if (is_being_learned()) {
         joined = flight_;
@@ -82,20 +69,20 @@ class learned {
     } else if (!joined->wait(until)) {
       return {.failed = errc::timeout};
     }
-    const std::lock_guard lock{exchange_mutex()};
+    const std::lock_guard lock{mutex_};
     return known_ != wrong ? news{.known = known_} : news{.failed = failed_};
   }
 
   // The next call learns anew.
   void doubt() {
-    const std::lock_guard lock{exchange_mutex()};
+    const std::lock_guard lock{mutex_};
     doubted_ = true;
   }
 
   // A correction of `seen` that came by itself; where it `hints` at more, the next call learns all anew. What is known
   // then: newer knowledge than `seen` is neither touched nor doubted.
   pointer correct(const pointer& seen, pointer better, bool hints) {
-    const std::lock_guard lock{exchange_mutex()};
+    const std::lock_guard lock{mutex_};
     if (known_ == seen) {
       known_.swap(better);
       doubted_ = doubted_ || hints;
@@ -137,7 +124,7 @@ class learned {
       std::shared_ptr<flight> over;
       pointer old = made.known;
       {
-        const std::lock_guard lock{exchange_mutex()};
+        const std::lock_guard lock{of.mutex_};
         if (old) {
           of.known_.swap(old);
         } else {
@@ -154,6 +141,9 @@ class learned {
   bool is_being_learned() const noexcept { return flight_ && flight_->process == forks_so_far(); }
   bool is_due() const noexcept { return deadline::clock::now() >= next_; }
 
+  // Held for the few instructions in which knowledge is exchanged, never while anything is sent or awaited; a child
+  // finds none half exchanged.
+  fork_safe_mutex mutex_{};
   pointer known_{};
   std::shared_ptr<flight> flight_{};
   bool doubted_ = false;

@@ -153,11 +153,13 @@ class link {
   void drive(std::unique_lock<std::mutex>& lock, const redis_options& to) {
     exchange& own = driver_->own;
     for (bool late = false; !own.over;) {
-      // After the deadline there is one last look at what has come.
+      // After the deadline there is one last look at what has come. What is queued is not sent behind it: where nobody
+      // waits for what is due any more, it is for another connection.
       const bool looked = std::exchange(late, own.until.passed());
       if (looked || (late && own.queued)) return leave(own);
       if (!is_ready(lock, to)) return;
-      std::error_code broken = take_queue();
+      std::error_code broken;
+      if (!late) broken = take_queue();
       sending_.store(true, std::memory_order_relaxed);
       lock.unlock();
       if (!broken) broken = transfer(own.until);
@@ -249,6 +251,7 @@ class link {
       sending_.store(false, std::memory_order_release);
     }
     if (cut == errc::timeout) return {};
+    if (!connection_.is_open()) return cut;
     // Also after a failed send: a server that turns a client away says why before it closes.
     const std::error_code failed = receive(until);
     if (cut) return cut;
@@ -271,6 +274,7 @@ class link {
     try {
       failed = connection_.send(rest, until);
     } catch (const std::bad_alloc&) {
+      connection_.close();
       failed = errc::closed;
     }
     unsent_.erase(0, unsent_.size() - rest.size());
@@ -309,11 +313,8 @@ class link {
         read(*to, **got);
         --to->replies;
         broken = to->out_of_step;
-        if (to->replies > 0 && !broken) continue;
-        const bool all_read = to->replies == 0;
-        if (to->caller != nullptr)
-          finish(*to->caller, all_read ? std::error_code{} : broken,
-                 all_read ? exchange::end::answered : exchange::end::broken);
+        if (to->replies > 0) continue;  // broken: those who break off end it
+        if (to->caller != nullptr) finish(*to->caller, {}, exchange::end::answered);
         ++to;
       }
     }
