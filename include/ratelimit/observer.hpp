@@ -27,7 +27,9 @@ struct near_limit {
   std::string_view region;
 };
 
-// The state of the circuit breaker of one server.
+// The state of the circuit breaker of one server. That of a server which the store asks no more, after a failover, is
+// told as closed, if it was not; so is the parent's in a forked child, which has its own. A store that is destroyed
+// tells nothing.
 enum class breaker_state : std::uint8_t {
   closed,     // calls are sent
   open,       // calls are answered at once, without asking

@@ -1,13 +1,16 @@
 // The Redis store: one check is one EVALSHA, one round trip.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <utility>
 #include <variant>
 
 #include <ratelimit/failure.hpp>
+#include <ratelimit/observer.hpp>
 #include <ratelimit/redis/batch.hpp>
 #include <ratelimit/redis/cluster.hpp>
 #include <ratelimit/redis/options.hpp>
@@ -43,7 +46,10 @@ class redis {
   // shows user information.
   explicit redis(std::string_view url) : redis{parse_redis_url(url)} {}
   // Throws std::invalid_argument with the option's name and value.
-  explicit redis(redis_options chosen) : route_{route_for((detail::require_valid(chosen), std::move(chosen)))} {}
+  explicit redis(redis_options chosen) : route_{route_for((detail::require_valid(chosen), heard(std::move(chosen))))} {}
+  redis(const redis&) = delete;
+  redis& operator=(const redis&) = delete;
+  ~redis() { *over_ = true; }
 
   outcome run(const request& what, const deadline& until) {
     if (auto* const one = std::get_if<detail::single>(&route_)) return one->run(what, until);
@@ -65,6 +71,15 @@ class redis {
  private:
   using route = std::variant<detail::single, detail::sentinel, detail::cluster>;
 
+  // An observer may ask the store, but not while it is being destroyed: then nothing is told.
+  redis_options heard(redis_options chosen) const {
+    if (auto& told = chosen.observer.breaker)
+      told = [over = over_, to = std::move(told)](const breaker_change& change) {
+        if (!*over) to(change);
+      };
+    return chosen;
+  }
+
   static route route_for(redis_options chosen) {
     switch (chosen.mode) {
       case redis_mode::sentinel: return route{std::in_place_type<detail::sentinel>, std::move(chosen)};
@@ -74,6 +89,7 @@ class redis {
     return route{std::in_place_type<detail::single>, std::move(chosen)};
   }
 
+  const std::shared_ptr<std::atomic<bool>> over_ = std::make_shared<std::atomic<bool>>(false);
   route route_;
 };
 

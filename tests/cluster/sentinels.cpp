@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "limits.hpp"
@@ -259,6 +260,34 @@ TEST_CASE("a master that refuses connections: the same check is counted by the n
   let_pause_pass();
   check_taken(limiter.check("a"));
   CHECK(count(present, "EVALSHA") == 1);
+}
+
+TEST_CASE("the breaker of a master that was replaced does not stay open") {
+  std::atomic<bool> ill{false};
+  fake_server old{[&](const words& said) -> bytes {
+                    if (ill) return {"", true};
+                    return said.front() == "ROLE" ? is_master : taken;
+                  },
+                  support::listens::on_tcp};
+  fake_server present{master(), support::listens::on_tcp};
+  fake_sentinel one{&old};
+  const std::string at_old = "127.0.0.1:" + std::to_string(old.port());
+  std::vector<std::pair<std::string, ratelimit::breaker_state>> heard;
+  ratelimit::redis_options to = ratelimit::parse_redis_url(url_of({&one}));
+  to.failures = 1;
+  to.observer.breaker = [&](const ratelimit::breaker_change& c) { heard.emplace_back(c.address, c.state); };
+  ratelimit::redis store{to};
+  const window limiter = limiter_on(store);
+  check_taken(limiter.check("a"));
+  ill = true;
+  one.name(present);
+  let_pause_pass();
+  check_uncounted(limiter.check("a"), errc::closed);
+  using ratelimit::breaker_state;
+  CHECK(heard == std::vector{std::pair{at_old, breaker_state::open}});
+  check_taken(limiter.check("a"));
+  CHECK(count(present, "EVALSHA") == 1);
+  CHECK(heard == std::vector{std::pair{at_old, breaker_state::open}, std::pair{at_old, breaker_state::closed}});
 }
 
 TEST_CASE("a sentinel that never answers leaves the others their share of the time") {

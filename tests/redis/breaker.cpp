@@ -1,4 +1,7 @@
 // The circuit breaker: its states with a clock of the test's, and on a server that is not there.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
 #include <mutex>
@@ -262,6 +265,37 @@ TEST_CASE("an observer may ask the same store, and may throw") {
   redis.start();
   support::wait_until([&] { return daily(store).check("a").counted(); });
   CHECK(daily(store).peek("from the observer").used == 1);
+}
+
+TEST_CASE("a store that is destroyed tells nothing more, whatever its breaker was in") {
+  changes heard;
+  {
+    ratelimit::redis_options to{.unix_path = "/nonexistent/redis.sock", .failures = 1};
+    to.observer = heard.observer();
+    ratelimit::redis store{to};
+    CHECK(daily(store).check("a").error == errc::refused);
+  }
+  CHECK(heard.all == std::vector<std::pair<breaker_state, std::error_code>>{{breaker_state::open, errc::refused}});
+}
+
+TEST_CASE("a forked child's breaker is its own, and its observer hears so") {
+  changes heard;
+  ratelimit::redis_options to{.unix_path = "/nonexistent/redis.sock", .failures = 1};
+  to.observer = heard.observer();
+  ratelimit::redis store{to};
+  CHECK(daily(store).check("a").error == errc::refused);
+  const std::vector<std::pair<breaker_state, std::error_code>> parents{{breaker_state::open, errc::refused}};
+  CHECK(heard.all == parents);
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    auto all = parents;
+    all.insert(all.end(), {{breaker_state::closed, {}}, {breaker_state::open, errc::refused}});
+    ::_exit(daily(store).check("a").error == errc::refused && heard.all == all ? 0 : 1);
+  }
+  int status = -1;
+  ::waitpid(pid, &status, 0);
+  CHECK(status == 0);
+  CHECK(heard.all == parents);
 }
 
 TEST_CASE("the address in a breaker's changes") {

@@ -1,4 +1,7 @@
 // A connection's life against a real server: introduced each time, replaced when it broke, refused by the server.
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 #include <sys/time.h>
 
 #include <chrono>
@@ -172,6 +175,34 @@ TEST_CASE("a host's name: every address is tried, and none is refused") {
   check_counted(hourly(store).check("a"), 1);
   ratelimit::redis nowhere{"redis://no-such-host.invalid"};
   check_failed(hourly(nowhere).check("a"), errc::refused);
+}
+
+// What the kernel then does cannot be shown here: it takes a network that loses packets.
+TEST_CASE("over TCP the kernel is told when to give up a peer that vanished") {
+  server redis{{.tcp = true}};
+  ratelimit::redis store{{.port = redis.port(), .connections = 1}};
+  check_counted(hourly(store).check("a"), 1);
+  int found = 0;
+  for (int fd = 0; fd < 1024; ++fd) {
+    sockaddr_in peer{};
+    socklen_t size = sizeof peer;
+    if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0 || peer.sin_family != AF_INET ||
+        ntohs(peer.sin_port) != redis.port())
+      continue;
+    const auto option = [fd](int level, int name) {
+      int value = -1;
+      socklen_t length = sizeof value;
+      return ::getsockopt(fd, level, name, &value, &length) == 0 ? value : -1;
+    };
+    if (option(IPPROTO_TCP, TCP_USER_TIMEOUT) == 0) continue;  // the test's own
+    ++found;
+    CHECK(option(IPPROTO_TCP, TCP_NODELAY) == 1);
+    CHECK(option(SOL_SOCKET, SO_KEEPALIVE) == 1);
+    CHECK(option(IPPROTO_TCP, TCP_KEEPIDLE) + 3 * option(IPPROTO_TCP, TCP_KEEPINTVL) == 30);
+    CHECK(option(IPPROTO_TCP, TCP_KEEPCNT) == 3);
+    CHECK(option(IPPROTO_TCP, TCP_USER_TIMEOUT) == 30'000);
+  }
+  CHECK(found == 1);
 }
 
 TEST_CASE("one check is one command, and repeated checks use one connection") {

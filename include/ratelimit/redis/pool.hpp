@@ -43,6 +43,7 @@ class pool {
     block* last = block_;
     if (last->process == forks_so_far()) {
       assert(last->is_idle() && "a ratelimit::redis is destroyed while it is being asked");
+      report_end(last->health);
       delete last;
     } else {
       abandon(*last);
@@ -185,6 +186,10 @@ class pool {
   void report(breaker_state now, std::error_code why) const {
     tell(options_.observer.breaker, breaker_change{address_, now, why});
   }
+  // Nobody who watches takes a breaker that is no more for an open one.
+  void report_end(const breaker& of) const {
+    if (of.state() != breaker_state::closed) report(breaker_state::closed, {});
+  }
 
   // This process' block. Several threads of a child may be the first at once: one of them wins.
   block& current() {
@@ -195,6 +200,7 @@ class pool {
       delete own;
       return *seen;
     }
+    report_end(seen->health);
     abandon(*seen);
     return *own;
   }

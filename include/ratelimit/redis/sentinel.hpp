@@ -127,6 +127,7 @@ class sentinel {
     chosen.password = options_.sentinel_password;
     chosen.database = 0;
     chosen.connections = 1;
+    chosen.observer = {};
     std::string question;
     append_command(question,
                    std::array<std::string_view, 3>{"SENTINEL", "GET-MASTER-ADDR-BY-NAME", options_.master_name});

@@ -168,7 +168,9 @@ class socket {
     return {};
   }
 
-  // Nagle's wait would delay every check; keepalive finds, within half a minute, a peer that vanished without a word.
+  // Nagle's wait would delay every check. A peer that vanished without a word is found within half a minute: by
+  // keepalive where nothing is under way, by the other timeout, in milliseconds, where what was sent is not
+  // acknowledged (tcp(7)).
   void set_tcp_options() const noexcept {
     const auto set = [this](int level, int name, int value) { ::setsockopt(fd_, level, name, &value, sizeof value); };
     set(IPPROTO_TCP, TCP_NODELAY, 1);
@@ -176,6 +178,7 @@ class socket {
     set(IPPROTO_TCP, TCP_KEEPIDLE, 15);
     set(IPPROTO_TCP, TCP_KEEPINTVL, 5);
     set(IPPROTO_TCP, TCP_KEEPCNT, 3);
+    set(IPPROTO_TCP, TCP_USER_TIMEOUT, 30'000);
   }
 
   std::atomic<int> fd_{-1};
