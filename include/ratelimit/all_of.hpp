@@ -105,13 +105,17 @@ class all_of {
     });
     std::array<outcome, count> seen;
     std::get<0>(limits_).store_->run_many(what, 1, seen, deadline{shortest_deadline()});
-    each([&](auto n, const auto& limit) { limit.forget_denial(keys[n].view()); });
+    each([&](auto n, const auto& limit) {
+      limit.forget_denial(keys[n].view());
+      if (!seen[n].error) limit.end_outage(what[n]);
+    });
     const auto failed = std::find_if(seen.begin(), seen.end(), [](const outcome& o) { return bool{o.error}; });
     return failed == seen.end() ? std::error_code{} : failed->error;
   }
 
-  // A verdict for each call, in order, each decided on its own, and all of them by one deadline. One pipeline, but for
-  // the calls whose limits are asked one after the other.
+  // A verdict for each call, in order, each decided on its own, and all of them by one deadline, which does not bound
+  // the work on the batch itself, some microseconds for each limit of a call. One pipeline, but for the calls whose
+  // limits are asked one after the other.
   std::vector<decision_type> check_many(std::span<const call> calls) const {
     const auto started = deadline::clock::now();
     const deadline until{started + shortest_deadline()};
@@ -236,19 +240,24 @@ class all_of {
   // could not be given back; or none has, but that of limits that could not be asked how they stand after a refusal.
   template <class Run>
   static void one_by_one(std::span<const request> what, std::span<outcome> seen, Run run) {
-    bool go = true;
+    std::size_t refusing = what.size();
     for (std::size_t i = 0; i < what.size(); ++i) {
       request r = what[i];
-      if (!go && r.op == operation::take) r.op = operation::peek;
+      // A repeated call is refused by a block alone. Only a take knows that the limits after it have counted it, too.
+      const bool is_refused = refusing < i;
+      if (is_refused && !seen[refusing].repeated && r.op == operation::take) r.op = operation::peek;
       seen[i] = run(i, r);
-      const bool refused = r.op == operation::take && r.binding && !seen[i].allowed;
-      if (!go || !(seen[i].error || refused)) continue;
-      go = false;
+      const bool refuses = r.op == operation::take && r.binding && !seen[i].allowed;
+      if (is_refused || !(seen[i].error || refuses)) continue;
+      refusing = i;
       give_back(what.first(i), seen, run);
       if (!seen[i].error) continue;
       std::fill(seen.begin(), seen.end(), outcome{.error = seen[i].error});
       return;
     }
+    if (refusing < what.size() && seen[refusing].repeated)
+      give_back(what.subspan(refusing + 1), seen.subspan(refusing + 1),
+                [&](std::size_t i, const request& r) { return run(refusing + 1 + i, r); });
   }
 
   // What was taken is given back to the window that took it, and the call's id forgotten. What cannot be given back
@@ -270,6 +279,8 @@ class all_of {
   decision_type settle(operation op, const call& c, const questions& put, std::span<const outcome> seen,
                        const deadline& until) const {
     if (seen.front().error) return without_store(op, c, put, seen.front().error, until);
+    bool passed = true;
+    for (std::size_t i = 0; i < count; ++i) passed = passed && (seen[i].allowed || !put[i].what.binding);
     decision_type d;
     each([&](auto n, const auto& limit) {
       if (op == operation::refund) limit.forget_denial(put[n].what.key);
@@ -277,7 +288,8 @@ class all_of {
         d.parts[n] = limit.uncounted(put[n].what.numbers, limit.source_of_failure(), seen[n].error);
         return;
       }
-      if (limit.shared_->local) limit.shared_->local->end();
+      if (put[n].what.op == operation::take && passed && seen[n].allowed && !seen[n].repeated)
+        limit.end_outage(put[n].what);
       d.parts[n] = limit.conclude(put[n], seen[n], std::remove_cvref_t<decltype(*limit.store_)>::origin);
     });
     return verdict(d);

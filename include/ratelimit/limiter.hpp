@@ -88,7 +88,8 @@ class limiter {
   }
 
   // One pipeline for a batch: a decision for each call, in order, each decided on its own. The deadline is that of one
-  // check. The deny cache is not asked.
+  // check, and bounds the wait for the store; what is not bounded is the work on the batch itself, some microseconds a
+  // call. The deny cache is not asked.
   std::vector<decision> check_many(std::span<const call> calls) const requires batch_store<Store> {
     const auto started = deadline::clock::now();
     const deadline until{started + shared_->options.deadline};
@@ -187,6 +188,7 @@ class limiter {
     const request what{shared_->options.algorithm, op, key.view(), numbers_for(c), cost, clock_time()};
     const std::error_code error = store_->run(what, deadline{shared_->options.deadline}).error;
     forget_denial(key.view());
+    if (op == operation::reset && !error) end_outage(what);
     return error;
   }
 
@@ -226,7 +228,7 @@ class limiter {
   decision settle(const detail::question& q, const outcome& seen, operation op, const call& c,
                   const deadline& until) const {
     if (seen.error) return without_store(q, op, c, seen.error, until);
-    if (shared_->local) shared_->local->end();
+    if (q.what.op == operation::take && seen.allowed && !seen.repeated) end_outage(q.what);
     return conclude(q, seen, Store::origin);
   }
 
@@ -270,6 +272,9 @@ class limiter {
 
   void forget_denial(std::string_view key) const {
     if (shared_->denied) shared_->denied->forget(key);
+  }
+  void end_outage(const request& written) const {
+    if (shared_->local) shared_->local->end(written);
   }
 
   decision blank(const rule& numbers) const {

@@ -12,7 +12,9 @@
 
 namespace ratelimit {
 
-// Each outage begins with an empty state, and what was counted here is never written to the store.
+// A key's count here ends when the store has counted a call of that key, so that the next outage begins with none. No
+// other answer ends it: the store may still refuse to write, or have this key on a server that is away, while it
+// answers about others. What was counted here is never written to the store.
 class local_fallback {
  public:
   // `share`: what this process may admit, as a fraction of the limit, in thousandths rounded down.
@@ -34,9 +36,13 @@ class local_fallback {
     return counts_.run(what, until);
   }
 
-  // The store answered: whatever was counted here is over.
-  void end() {
-    if (used_.load(std::memory_order_relaxed) && used_.exchange(false)) counts_.clear();
+  // The store has changed the key of this request.
+  void end(const request& changed) {
+    if (!used_.load(std::memory_order_relaxed)) return;
+    request forget = changed;
+    forget.op = operation::reset;
+    forget.once = {};
+    counts_.run(forget, deadline{deadline::clock::time_point{}});
   }
 
  private:

@@ -244,7 +244,9 @@ class memory {
       return now < first + what.once_for && (now >= first || steady::now() < found->dies);
     }
 
+    // Where there is room for one key alone, that is what counts.
     void remember(const request& what, std::int64_t now) {
+      if (room < 2) return;
       forget(find(what.once));
       add(what.once, call_id{now})->live(now, what.once_for);
     }

@@ -38,7 +38,7 @@ struct sliding_counter_options {
   bool shadow = false;
   // Who is told of decisions (observer.hpp); default nobody.
   ratelimit::observer observer = ratelimit::observer();
-  // Before each key; at most 512 bytes, no braces.
+  // Before each key; at most 512 bytes, no braces. Keys of two prefixes never meet, unless one begins with the other.
   std::string prefix = "ratelimit:";
 };
 

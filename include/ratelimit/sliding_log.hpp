@@ -14,8 +14,8 @@ namespace ratelimit {
 
 // How Redis keeps the log; the decisions are the same. In memory there is but one way.
 enum class log_storage : std::uint8_t {
-  sorted_set,  // about 120 bytes a call
-  compact,     // a list of times: about 10 bytes a call, 30 from the first call on that costs more than 1
+  sorted_set,  // about 145 bytes a call
+  compact,     // a list of times: about 10 bytes a call, 25 from the first call on that costs more than 1
 };
 
 struct sliding_log_options {
@@ -45,7 +45,7 @@ struct sliding_log_options {
   bool shadow = false;
   // Who is told of decisions (observer.hpp); default nobody.
   ratelimit::observer observer = ratelimit::observer();
-  // Before each key; at most 512 bytes, no braces.
+  // Before each key; at most 512 bytes, no braces. Keys of two prefixes never meet, unless one begins with the other.
   std::string prefix = "ratelimit:";
 };
 

@@ -159,11 +159,59 @@ TEST_CASE("Local counts are kept while the outage lasts, and by the window", "[i
   // An invalid call is none of the store's, and ends no outage.
   CHECK(limiter.check("").from == source::invalid);
   CHECK(figures(limiter.check("client")) == deny(2, 0, 30s, 30s, 60s));
-  // A peek that the store answers does.
+  // Nor does a peek, or what the store says of another key.
   store.error = {};
   CHECK(figures(limiter.peek("client")) == untouched(4));
+  CHECK(figures(limiter.check("other")) == pass(1, 3, 60s, 60s));
+  store.error = errc::timeout;
+  CHECK(figures(limiter.check("client")) == deny(2, 0, 30s, 30s, 60s));
+  // A call that the store counts does; and a reset.
+  store.error = {};
+  CHECK(figures(limiter.check("client")) == pass(1, 3, 60s, 60s));
+  store.error = errc::timeout;
+  CHECK(figures(limiter.check("client", {}, 2)) == pass(2, 0, 60s, 60s));
+  store.error = {};
+  CHECK(limiter.reset("client") == std::error_code{});
   store.error = errc::timeout;
   CHECK(figures(limiter.check("client")) == pass(1, 1, 60s, 60s));
+}
+
+TEST_CASE("While only some calls are answered, a limit holds for those that are not", "[inprocess]") {
+  failing_store store;
+  const auto limiter = local_log(store, manual_clock{w0}, 1, 3);
+  // Another identity's calls, some refused, and this one's that cost more than is left, are answered.
+  for (int i = 0; i < 3; ++i) CHECK(limiter.check("other").from == source::memory);
+  CHECK(limiter.check("client").from == source::memory);
+  int admitted = 1;
+  for (int i = 0; i < 20; ++i) {
+    store.error = {};
+    CHECK(figures(limiter.check("other")) == deny(3, 0, 60s, 60s, 60s));
+    CHECK(figures(limiter.check("client", {}, 3)) == deny(1, 2, 60s, 60s, 60s));
+    store.error = errc::timeout;
+    admitted += limiter.check("client").allowed;
+  }
+  // The store's own, and this process' share.
+  CHECK(admitted == 1 + 3);
+}
+
+TEST_CASE("Redis out of memory answers peeks and refusals, and admits no more than the share", "[inprocess]") {
+  support::server server;
+  ratelimit::redis store{server.url()};
+  const auto limiter = local_log(store, manual_clock{w0}, 0.25, 12);
+  for (int i = 0; i < 12; ++i) CHECK(limiter.check("exhausted").allowed);
+  server.command({"CONFIG", "SET", "maxmemory", "1"});
+  int admitted = 0;
+  for (int i = 0; i < 20; ++i) {
+    CHECK(limiter.peek("client").from == source::redis);
+    CHECK(figures(limiter.check("exhausted")) == deny(12, 0, 60s, 60s, 60s));
+    const decision d = limiter.check("client");
+    CHECK(d.from == source::local);
+    CHECK(d.error == errc::out_of_memory);
+    admitted += d.allowed;
+  }
+  CHECK(admitted == 3);
+  server.command({"CONFIG", "SET", "maxmemory", "0"});
+  CHECK(figures(limiter.check("client")) == pass(1, 11, 60s, 60s));
 }
 
 TEST_CASE("A limit of the call or of the region is shared out as well", "[inprocess]") {

@@ -138,6 +138,18 @@ TEST_CASE("No room is not an option", "[inprocess]") {
   CHECK_THROWS_AS(ratelimit::memory{{.entries = 0}}, std::invalid_argument);
 }
 
+TEST_CASE("Room for one key is the key's own, not the ids' of its calls", "[inprocess]") {
+  for (const std::size_t entries : {std::size_t{1}, std::size_t{2}}) {
+    ratelimit::memory store{{.entries = entries}};
+    const ratelimit::fixed_window limiter{
+        store, {.name = "recipe", .limit = 2, .window = 60s, .on_failure = fail::open}, ratelimit::manual_clock{w0}};
+    int admitted = 0;
+    for (int i = 0; i < 20; ++i)
+      admitted += limiter.check({.identity = "client", .request_id = std::to_string(i)}).allowed;
+    CHECK(admitted == 2);
+  }
+}
+
 TEST_CASE("clear forgets every key, and the store goes on", "[inprocess]") {
   ratelimit::memory store{{.entries = 5000}};
   manual_clock clock{w0};

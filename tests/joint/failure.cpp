@@ -137,6 +137,45 @@ TEST_CASE("what was counted in this process is forgotten when the store answers 
   CHECK(quota.check("client").parts[0].used == 1);
 }
 
+TEST_CASE("what was counted in this process stays while the store answers without counting", "[joint]") {
+  on_memory m;
+  bool down = true;
+  apart<memory> store{m.store};
+  store.meddle = [&](request&) -> std::optional<outcome> {
+    if (down) return outcome{.error = errc::refused};
+    return std::nullopt;
+  };
+  struct {
+    apart<memory>& store;
+    manual_clock clock;
+  } b{store, m.clock};
+  const auto first = window_of(b, "a", 2, 24h, {.on_failure = fail::local});
+  const auto second = window_of(b, "b", 2, 24h, {.on_failure = fail::local});
+  const all_of quota{first, second};
+  CHECK(quota.check("client").parts[1].used == 1);
+  CHECK(quota.check("client").parts[1].used == 2);
+  const auto is_still_full = [&] {
+    down = true;
+    const auto d = quota.check("client");
+    return !d.allowed && d.from == source::local && d.parts[0].used == 2 && d.parts[1].used == 2;
+  };
+  down = false;
+  CHECK(quota.peek("client").parts[0].used == 0);
+  CHECK(quota.check("other").parts[0].used == 1);
+  CHECK(is_still_full());
+  // Refused by the second, so that the first has counted nothing either.
+  down = false;
+  CHECK(second.check("client").used == 1);
+  CHECK(second.check("client").used == 2);
+  CHECK_FALSE(quota.check("client").allowed);
+  down = true;
+  CHECK(quota.check("client").parts[0].used == 2);
+  down = false;
+  CHECK(quota.reset("client") == std::error_code{});
+  down = true;
+  CHECK(quota.check("client").parts[0].used == 1);
+}
+
 TEST_CASE("the deadline is the shortest of the parts'", "[joint]") {
   on_broken b;
   b.store.joins = GENERATE(true, false);

@@ -246,3 +246,39 @@ TEST_CASE("a batch whose keys are apart is asked call by call", "[joint]") {
                                 "take window:all 1", "take window:one:{c}: 1", "take window:all 1",
                                 "refund window:one:{c}: 1"});
 }
+
+TEMPLATE_TEST_CASE("a block refuses a call whose id is known, and that is all that is told", "[joint]", on_memory,
+                   on_redis, kept_apart<on_memory>, kept_apart<on_redis>) {
+  TestType b;
+  b.clock.set(midnight);
+  const auto first = log_of(b, "first", 10, 60s);
+  const auto last = window_of(b, "last", 1, 60s, {.by = scope::everyone});
+  const auto tried = window_of(b, "tried", 1, 60s, {.shadow = true});
+  const all_of quota{first, last, tried};
+  const call one{.identity = "client", .request_id = "r1"};
+  CHECK(tried.check("client").used == 1);
+  CHECK(quota.check(one).would_deny);
+  CHECK_FALSE(tried.reset("client"));
+  CHECK_FALSE(first.block("client", {}, 1s));
+
+  const auto d = quota.check(one);
+  CHECK_FALSE(d.allowed);
+  CHECK(d.limit_name == "first");
+  CHECK((d.retry_after == 1s));
+  CHECK(d.repeated);
+  CHECK(d.used == 1);
+  CHECK(d.parts[1].allowed);
+  CHECK(d.parts[1].repeated);
+  CHECK(d.parts[1].used == 1);
+  CHECK(d.parts[1].retry_after == std::nullopt);
+  CHECK(d.parts[2].allowed);
+  CHECK(d.parts[2].used == 0);
+  CHECK(tried.peek("client").used == 0);  // it does not know the id, and has not counted the call now
+
+  b.clock.advance(1s);
+  const auto again = quota.check(one);
+  CHECK(again.allowed);
+  CHECK(again.repeated);
+  CHECK(first.peek("client").used == 1);
+  CHECK(last.peek("client").used == 1);
+}
