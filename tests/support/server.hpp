@@ -14,6 +14,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -248,14 +249,37 @@ class server {
     return made;
   }
 
-  // Asked before each write: hiredis would raise SIGPIPE on a link that the server has closed.
   static bool alive(const redisContext& link) {
     char byte;
     const auto got = ::recv(link.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     return got < 0 && errno == EAGAIN;
   }
 
+  // hiredis writes so that a link which the server has closed raises SIGPIPE. It is kept from this thread alone, and
+  // while this lives: what the library does must raise none.
+  class without_sigpipe {
+   public:
+    without_sigpipe() {
+      ::sigemptyset(&it_);
+      ::sigaddset(&it_, SIGPIPE);
+      ::pthread_sigmask(SIG_BLOCK, &it_, &before_);
+    }
+    without_sigpipe(const without_sigpipe&) = delete;
+    without_sigpipe& operator=(const without_sigpipe&) = delete;
+    ~without_sigpipe() {
+      const timespec at_once{};
+      while (::sigtimedwait(&it_, nullptr, &at_once) > 0) {
+      }
+      ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+    }
+
+   private:
+    sigset_t it_{};
+    sigset_t before_{};
+  };
+
   static raw_reply send(redisContext& link, const words& said) {
+    const without_sigpipe quiet;
     std::vector<const char*> pointers;
     std::vector<std::size_t> lengths;
     for (const auto& word : said) {
